@@ -98,13 +98,6 @@ static void causes(const struct diagnose_shown *v, FILE *to)
     }
 }
 
-static double mean_part(const struct yokei_facts *f, int part)
-{
-    double sum = 0;
-    for (int r = 0; r < f->n_ranks; r++) sum += f->rank[r].parts[part] / f->n_ranks;
-    return sum;
-}
-
 /* What changed between two runs, part by part, and what more ranks can give. */
 static void difference(const struct diagnose_shown *v, FILE *to)
 {
@@ -116,7 +109,8 @@ static void difference(const struct diagnose_shown *v, FILE *to)
                       : "part                          before        now difference\n",
           to);
     for (int p = 0; p < YOKEI_N_STEP_PARTS; p++) {
-        const double x = 1e3 * mean_part(a, p), y = 1e3 * mean_part(b, p);
+        const double x = 1e3 * yokei_facts_mean(a, (enum yokei_step_part)p),
+                     y = 1e3 * yokei_facts_mean(b, (enum yokei_step_part)p);
         fprintf(to, v->markdown ? "| %s | %.4g | %.4g | %+.4g |\n" : "%-25s %10.4g %10.4g %+10.4g\n",
                 yokei_step_part_names[p], x, y, y - x);
     }

@@ -9,6 +9,8 @@
 #ifndef TRAIN_DIAGNOSE_DIAGNOSE_H
 #define TRAIN_DIAGNOSE_DIAGNOSE_H
 
+#include <math.h>
+
 #include "parallel/simulate.h"
 #include "train/run/step_parts.h"
 
@@ -73,6 +75,16 @@ struct yokei_facts {
     const struct yokei_schedule *schedule;
     const double *sum_bytes, *hop_bytes;
 };
+
+/** A value of a rank; 0 if it is unknown or below 0. */
+static inline double yokei_facts_known(double value) { return isfinite(value) && value > 0 ? value : 0; }
+/** The seconds of a part of the step, mean of the ranks. */
+static inline double yokei_facts_mean(const struct yokei_facts *f, enum yokei_step_part part)
+{
+    double sum = 0;
+    for (int r = 0; r < f->n_ranks; r++) sum += f->rank[r].parts[part] / f->n_ranks;
+    return sum;
+}
 
 /** The change that takes a cause away, as far as Yoke can make it. */
 enum yokei_change_kind {

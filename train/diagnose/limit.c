@@ -7,18 +7,12 @@
 
 #include "train/diagnose/diagnose.h"
 
-static double mean_of(const struct yokei_facts *f, enum yokei_step_part part)
-{
-    double sum = 0;
-    for (int r = 0; r < f->n_ranks; r++) sum += f->rank[r].parts[part] / f->n_ranks;
-    return sum;
-}
-
 void yokei_limit_of(const struct yokei_facts *a, const struct yokei_facts *b, struct yokei_limit *out)
 {
     *out = (struct yokei_limit){ .is_known = false };
     if (a->n_ranks >= b->n_ranks || !(a->tokens_per_second > 0) || !(b->tokens_per_second > 0)) return;
-    const double compute[2] = { mean_of(a, YOKEI_STEP_COMPUTE), mean_of(b, YOKEI_STEP_COMPUTE) };
+    const double compute[2] = { yokei_facts_mean(a, YOKEI_STEP_COMPUTE),
+                                yokei_facts_mean(b, YOKEI_STEP_COMPUTE) };
     if (!(compute[0] > 0) || !(compute[1] > 0)) return;
     out->is_known = true;
     out->ideal = (double)b->n_ranks / a->n_ranks;

@@ -284,14 +284,12 @@ static double most_of(const struct yokei_facts *f, enum yokei_step_part part)
     return most;
 }
 
-static double positive(double x) { return isfinite(x) && x > 0 ? x : 0; }
-
 static yoke_status fill(struct yokei_step_model *s)
 {
     const struct yokei_facts *f = s->facts;
     const int lines = yokei_step_model_lines(s);
     double modelled;
-    for (int r = 0; r < f->n_ranks; r++) s->busy[r] = positive(f->rank[r].busy);
+    for (int r = 0; r < f->n_ranks; r++) s->busy[r] = yokei_facts_known(f->rank[r].busy);
     if (!f->costs) {
         YOKE_TRY(costs_of_rows(s));
     } else {
@@ -310,7 +308,7 @@ static yoke_status fill(struct yokei_step_model *s)
     s->sum_bytes = copy_of(f->sum_bytes, (size_t)(lines * s->costs.n_sums) * sizeof(double));
     s->hop_bytes = copy_of(f->hop_bytes, (size_t)lines * sizeof(double));
     if (!s->sum_bytes || !s->hop_bytes) return no_memory();
-    s->latency = f->costs ? positive(s->costs.agree) : 0;
+    s->latency = f->costs ? yokei_facts_known(s->costs.agree) : 0;
     for (int i = 0; i < lines * s->costs.n_sums; i++)
         if (s->costs.sum[i].seconds > 0) s->latency = fmin(s->latency, s->costs.sum[i].seconds);
     for (int line = 0; line < lines; line++)

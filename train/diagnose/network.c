@@ -201,9 +201,8 @@ static double seconds_of_sums(const struct yokei_step_model *s)
     return most;
 }
 
-static void set_bucket(struct yokei_cause *c, const struct yokei_step_model *s, int n, double bytes)
+static void set_bucket(struct yokei_cause *c, int n, double bytes)
 {
-    (void)s;
     c->change = YOKEI_CHANGE_BUCKET_BYTES;
     c->value = fmax(ceil(bytes / n), 1);
 }
@@ -215,17 +214,14 @@ static yoke_status merge(struct yokei_step_model *s, struct yokei_cause *c, int 
     const double bytes = bytes_of_sums(s), seconds = seconds_of_sums(s);
     const int n = (int)fmax(fmax(ceil(bytes / DEFAULT_BUCKET), old / divisor), 1);
     if (!s->has_sums || s->facts->data < 2 || n >= old || s->facts->has_own_schedule) return YOKE_OK;
-    const double latency = s->latency;
-    const bool blocks = s->costs.sums_block;
     YOKE_TRY(yokei_step_model_buckets(s, n));
-    s->costs.sums_block = blocks;
     *applies = true;
     c->rank = -1;
-    set_bucket(c, s, n, bytes);
+    set_bucket(c, n, bytes);
     yokei_text(c->evidence, sizeof c->evidence,
                "%d sums of %.3g MB take %.4g ms a step; each of them takes at least %.3g ms, as the smallest "
                "exchange does",
-               old, 1e-6 * bytes / old, 1e3 * seconds, 1e3 * latency);
+               old, 1e-6 * bytes / old, 1e3 * seconds, 1e3 * s->latency);
     yokei_text(c->remedy, sizeof c->remedy, "sum %d buckets: --bucket-bytes %.0f", n, c->value);
     return YOKE_OK;
 }
@@ -279,7 +275,7 @@ static yoke_status overlap_pieces(const struct yokei_excess *e, struct yokei_ste
     s->costs.sums_block = false;
     *applies = true;
     c->rank = -1;
-    set_bucket(c, s, PIECES, bytes);
+    set_bucket(c, PIECES, bytes);
     if (blocked) c->change = YOKEI_CHANGE_OVERLAP;
     yokei_text(c->evidence, sizeof c->evidence, "%d sum%s of gradients take%s %.4g ms a step, and %s", old,
                old == 1 ? "" : "s", old == 1 ? "s" : "", 1e3 * seconds,
@@ -291,13 +287,6 @@ static yoke_status overlap_pieces(const struct yokei_excess *e, struct yokei_ste
 }
 
 /* ---- micro-batches ---- */
-
-static double mean_part(const struct yokei_facts *f, enum yokei_step_part part)
-{
-    double sum = 0;
-    for (int r = 0; r < f->n_ranks; r++) sum += f->rank[r].parts[part] / f->n_ranks;
-    return sum;
-}
 
 static yoke_status micro_batches(struct yokei_step_model *s, struct yokei_cause *c, double factor,
                                  bool *applies)
@@ -319,7 +308,7 @@ static yoke_status micro_batches(struct yokei_step_model *s, struct yokei_cause 
         yokei_text(
             c->evidence, sizeof c->evidence,
             "%d micro-batches pass %d stages, so the stages are idle for %.4g ms of a step in the mean", old,
-            f->pipeline, 1e3 * mean_part(f, YOKEI_STEP_BUBBLE));
+            f->pipeline, 1e3 * yokei_facts_mean(f, YOKEI_STEP_BUBBLE));
     else
         yokei_text(c->evidence, sizeof c->evidence,
                    "messages of %d micro-batches take about as long as the smallest exchange, %.3g ms", old,

@@ -9,9 +9,18 @@
 #include "core/base/times.h"
 #include "train/diagnose/remedies.h"
 
-static double known(double x) { return isfinite(x) && x > 0 ? x : 0; }
-
 /* ---- why a rank is slow ---- */
+
+/*
+ * Seconds that a major fault can take: the shortest of a fast disk, and the longest of a slow one with a queue.
+ * If the steps do not show the time of a fault, a fault may take as long as on a slow disk.
+ */
+static const double LEAST_FAULT = 1e-5, MOST_FAULT = 0.1, SLOW_DISK = 0.02;
+/*
+ * By how much a rank must be slower than its peers. Layers of other stages are more or less efficient. So a
+ * rank must differ by more from ranks of other stages.
+ */
+static const double SLOWER = 0.05, SLOWER_THAN_OTHER_STAGES = 0.12;
 
 /* Ranks of one device kind and place do the same work. If they are too few, other stages are looked at. */
 static bool are_alike(const struct yokei_facts_rank *a, const struct yokei_facts_rank *b, bool any_stage)
@@ -46,11 +55,11 @@ static bool is_full(const struct yokei_facts *f, int r)
     return f->rank[r].cores > 0 && threads > f->rank[r].cores;
 }
 
-/* Faults explain an excess if each of them took at most 20 ms, which is a slow disk. */
+/* The seconds of the major faults, if the steps show what each of them takes. */
 static double paging_of(const struct yokei_facts_rank *k)
 {
     const double each = k->fault_seconds;
-    if (!(k->faults >= 1) || !(each > 1e-5) || !(each < 0.1)) return 0;
+    if (!(k->faults >= 1) || !(each > LEAST_FAULT) || !(each < MOST_FAULT)) return 0;
     return fmin(each * k->faults, 0.9 * k->busy);
 }
 
@@ -61,13 +70,14 @@ static void explain_rank(const struct yokei_facts *f, const double *clean, int r
     const double work = isfinite(k->work) ? k->work : 1;
     bool any_stage = false;
     const double rate = rate_of_peers(f, clean, r, room, &any_stage);
+    const double least = (any_stage ? SLOWER_THAN_OTHER_STAGES : SLOWER) * rate * work;
     double excess = clean[r] - rate * work;
     e->ratio = rate > 0 ? clean[r] / (rate * work) : NAN;
-    if (!(excess > (any_stage ? 0.12 : 0.05) * rate * work)) return;
-    const double more = fmin(excess, fmax(known(k->queued) - e->queued, 0));
+    if (!(excess > least)) return;
+    const double more = fmin(excess, fmax(yokei_facts_known(k->queued) - e->queued, 0));
     if (more > 0.5 * excess) e->queued += more, excess -= more;
-    if (k->faults >= 1 && k->faults * 0.02 >= 0.5 * excess) e->paging += excess, excess = 0;
-    e->slow = excess > (any_stage ? 0.12 : 0.05) * rate * work ? excess : 0;
+    if (k->faults >= 1 && k->faults * SLOW_DISK >= 0.5 * excess) e->paging += excess, excess = 0;
+    e->slow = excess > least ? excess : 0;
 }
 
 yoke_status yokei_explain_ranks(const struct yokei_facts *f, struct yokei_excess *out)
@@ -76,10 +86,10 @@ yoke_status yokei_explain_ranks(const struct yokei_facts *f, struct yokei_excess
            *room = calloc((size_t)f->n_ranks + 1, sizeof *room);
     for (int r = 0; r < f->n_ranks && clean && room; r++) {
         const struct yokei_facts_rank *k = &f->rank[r];
-        const double busy = known(k->busy);
+        const double busy = yokei_facts_known(k->busy);
         out[r] = (struct yokei_excess){ .on_full_host = is_full(f, r), .ratio = NAN };
-        out[r].queued = f->step > 0 ? fmin(known(k->queued) * busy / f->step, 0.9 * busy) : 0;
-        out[r].compile = fmin(known(k->compile), 0.9 * busy);
+        out[r].queued = f->step > 0 ? fmin(yokei_facts_known(k->queued) * busy / f->step, 0.9 * busy) : 0;
+        out[r].compile = fmin(yokei_facts_known(k->compile), 0.9 * busy);
         out[r].paging = paging_of(k);
         clean[r] = fmax(busy - out[r].queued - out[r].compile - out[r].paging, 0.05 * busy);
     }
@@ -195,7 +205,7 @@ static yoke_status neighbour(const struct yokei_excess *e, struct yokei_step_mod
         c->evidence, sizeof c->evidence,
         "rank %d was ready without a core for %.4g ms of a step, and left its core %.3g times for another "
         "process, although its host has enough cores for the ranks",
-        r, 1e3 * k->queued, known(k->preemptions));
+        r, 1e3 * k->queued, yokei_facts_known(k->preemptions));
     yokei_text(c->remedy, sizeof c->remedy,
                "another process uses the cores of host %s; end it, or give it other cores (taskset, cgroups)",
                *k->host ? k->host : "of this rank");

@@ -75,8 +75,6 @@ static yoke_status make_room(struct yokei_facts_rows *r, int64_t n)
     return YOKE_OK;
 }
 
-static double known(double x) { return isfinite(x) && x > 0 ? x : 0; }
-
 static void keep(struct yokei_facts_rows *r, const struct yokei_metrics_row *row, double seconds)
 {
     struct sample *to = r->kept + (r->n_timed % KEPT) * r->n_ranks;
@@ -90,10 +88,10 @@ static void keep(struct yokei_facts_rows *r, const struct yokei_metrics_row *row
                                  .faults = m->major_faults,
                                  .compile = m->compile_seconds };
         memcpy(to[i].parts, r->parts[i], sizeof to[i].parts);
-        r->all[i].checkpoint += known(m->checkpoint_seconds);
-        if (r->n_timed) r->all[i].compile += known(m->compile_seconds);
-        if (!r->n_timed) r->first_compile = fmax(r->first_compile, known(m->compile_seconds));
-        most = fmax(most, known(m->checkpoint_seconds));
+        r->all[i].checkpoint += yokei_facts_known(m->checkpoint_seconds);
+        if (r->n_timed) r->all[i].compile += yokei_facts_known(m->compile_seconds);
+        if (!r->n_timed) r->first_compile = fmax(r->first_compile, yokei_facts_known(m->compile_seconds));
+        most = fmax(most, yokei_facts_known(m->checkpoint_seconds));
     }
     if (most > 0) r->n_saves++, r->save_seconds += most;
     r->seconds[r->n_timed % KEPT] = seconds;
@@ -185,8 +183,8 @@ static double noise_of(const struct yokei_facts_rows *r, const int64_t *at, int6
         double most = 0;
         for (int64_t k = 0; k < r->n_ranks; k++) {
             const struct sample *s = &r->kept[at[i] * r->n_ranks + k];
-            most = fmax(most, s->parts[YOKEI_STEP_CHECKPOINT] + s->parts[YOKEI_STEP_DATA] + known(s->queued)
-                                  + known(s->compile));
+            most = fmax(most, s->parts[YOKEI_STEP_CHECKPOINT] + s->parts[YOKEI_STEP_DATA]
+                                  + yokei_facts_known(s->queued) + yokei_facts_known(s->compile));
         }
         rest[i] = r->seconds[at[i]] - most;
     }
