@@ -82,16 +82,21 @@ static yoke_status replicated(void *context, yoke_stream *stream)
     return status ? status : ended;
 }
 
-/* Find the sequence with the largest loss. The losses of all sequences have arrived. */
-static void note_losses(struct yoke_trainer *t)
+/* The sum of all losses, which have arrived. The black box also gets the sum of each sequence. */
+static double add_losses(struct yoke_trainer *t)
 {
     const int64_t T = t->config.sequence;
-    for (int64_t sequence = 0; sequence < own_share(t); sequence++) {
+    double all = 0;
+    for (int64_t sequence = 0; sequence < own_share(t) && has_losses(t); sequence++) {
         double sum = 0;
-        for (int64_t i = 0; i < T; i++)
-            sum += yokei_load(t->plan.state.wide, t->host_losses, sequence * T + i);
-        yokei_step_facts_loss(t, sequence, sum, T);
+        for (int64_t i = 0; i < T; i++) {
+            const double loss = yokei_load(t->plan.state.wide, t->host_losses, sequence * T + i);
+            all += loss;
+            sum += loss;
+        }
+        if (t->facts) yokei_step_facts_loss(t, sequence, sum, T);
     }
+    return all;
 }
 
 /*
@@ -110,11 +115,8 @@ static yoke_status fetch(struct yoke_trainer *t, double *loss_sum_out, struct yo
         yoke_copy_to_host(stream, t->host_norms, yoke_at(t->base, s->norms), (size_t)s->n_norms * 2 * wide));
     YOKE_TRY(yoke_stream_sync(stream));
     t->fetched_ns = yokei_now_ns();
-    double loss = 0;
     struct yokei_exact squares = { { 0 }, false };
     bool overflow = false;
-    for (int64_t i = 0; i < n && has_losses(t); i++) loss += yokei_load(s->wide, t->host_losses, i);
-    if (t->facts && has_losses(t)) note_losses(t);
     for (int i = 0; i < s->n; i++) {
         const int64_t first = (int64_t)((s->slot[i].norms - s->norms) / (2 * wide));
         double sum = 0, n_bad = 0;
@@ -128,7 +130,7 @@ static yoke_status fetch(struct yoke_trainer *t, double *loss_sum_out, struct yo
         if (t->facts) yokei_step_facts_gradient(t, i, sum, n_bad);
     }
     yokei_exact_carry(&squares);
-    *loss_sum_out = loss;
+    *loss_sum_out = add_losses(t);
     *squares_out = squares;
     *overflow_out = overflow || squares.is_infinite;
     return YOKE_OK;

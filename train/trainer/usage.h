@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What the operating system says of the time of a rank. It costs about 3 us per step. */
+/** What the operating system says of the time of a rank, with two system calls per step. */
 #ifndef TRAIN_TRAINER_USAGE_H
 #define TRAIN_TRAINER_USAGE_H
 
