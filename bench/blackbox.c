@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "core/base/base.h"
+#include "core/base/times.h"
 #include "train/blackbox/box.h"
 #include "train/run/loop.h"
 
@@ -37,18 +38,6 @@ static void look(void *context, const struct yokei_training_progress *p)
     if (w->first_step) return;
     w->first = w->last;
     w->first_step = p->step;
-}
-
-static int order(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, int n)
-{
-    qsort(values, (size_t)n, sizeof *values, order);
-    return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
 static int fail(void)
@@ -156,7 +145,8 @@ int main(int argc, char **argv)
         printf("| what | without | with | ratio | goal |\n|---|---:|---:|---:|---:|\n");
         printf("| %s, %s, %s, --black-box %lld, %lld steps, %d rounds | %.3f ms | %.3f ms | %.4f | 1.01 |\n",
                model, precision, spec, (long long)every, (long long)steps, rounds,
-               1e3 * median(without, rounds), 1e3 * median(with, rounds), median(ratio, rounds));
+               1e3 * yokei_median(without, rounds), 1e3 * yokei_median(with, rounds),
+               yokei_median(ratio, rounds));
         printf("| a record of 26 layers, and the rule | | %.4f ms | | |\n", 1e-3 * microseconds);
     }
     yoke_device_close(device);

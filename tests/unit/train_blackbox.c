@@ -68,7 +68,7 @@ static void append(struct yokei_box_writer *w, int64_t step, double squares)
 static const char *file_of(int rank)
 {
     char name[32];
-    yokei_box_name(rank, name, sizeof name);
+    yokei_box_name(rank, "", name, sizeof name);
     return in_folder(name);
 }
 
@@ -283,6 +283,36 @@ static void test_impossible_heads(void **state)
             if (yokei_box_read(file_of(0), &box)) assert_int_equal(yoke_last_error()[0], 'b');
             yokei_box_free(box);
         }
+}
+
+/* Records with a right checksum whose samples cannot be those of a step are torn. Texts of the head have an end. */
+static void test_impossible_samples(void **state)
+{
+    (void)state;
+    static const int64_t wrong[][3] = { { -1, 0, 1 },        { INT64_MAX, 0, 1 }, { 0, -1, 1 },
+                                        { 0, INT64_MAX, 1 }, { 0, 0, 5 },         { 0, 1, -1 } };
+    struct yokei_box_writer *w = create(0, 1, false);
+    append(w, 1, 1);
+    for (size_t i = 0; i < YOKE_COUNT(wrong); i++) {
+        static const struct yokei_box_values values[LAYERS];
+        const struct yokei_box_record r = {
+            .step = 2, .first_sample = wrong[i][0], .own_first = wrong[i][1], .own_count = wrong[i][2]
+        };
+        yokei_box_append(w, &r, values);
+    }
+    yokei_box_close(w, YOKEI_BOX_DONE, YOKE_OK, NULL);
+    struct yokei_box *box = read_box(0);
+    struct yokei_box_head head = box->head;
+    assert_int_equal(box->n, 1);
+    assert_int_equal(box->n_torn, YOKE_COUNT(wrong));
+    yokei_box_free(box);
+    memset(head.skip_samples, '9', sizeof head.skip_samples);
+    head.checksum = 0;
+    head.checksum = yokei_hash(&head, sizeof head, 0);
+    scribble(0, 0, &head, sizeof head);
+    box = read_box(0);
+    assert_int_equal(strlen(box->head.skip_samples), sizeof head.skip_samples - 1);
+    yokei_box_free(box);
 }
 
 /* A full disk is an error of the creation, and leaves no file. */
@@ -553,6 +583,7 @@ int main(void)
         TEST(test_copies),
         TEST(test_bad_files),
         TEST(test_impossible_heads),
+        TEST(test_impossible_samples),
         TEST(test_full_disk),
         TEST(test_merge),
         TEST(test_places),

@@ -236,8 +236,11 @@ bool yokei_spike_norm(const struct yokei_spike_rule *rule, struct yokei_spike_se
 
 struct yokei_box_writer;
 
-/** The name of a rank's file in the run directory: "blackbox-00003.bin". */
-void yokei_box_name(int rank, char *name_out, size_t bytes);
+/**
+ * The name of a rank's file in the run directory: "blackbox-00003.bin". `suffix` stands before the end: "",
+ * ".before" or ".step-7".
+ */
+void yokei_box_name(int rank, const char *suffix, char *name_out, size_t bytes);
 /**
  * Create the file of head->rank in `folder`, with the layers and tensors of the rank. The caller has filled
  * the head from `rank` on; this function fills the fields before it, `attempt` and the rule. With `goes_on`,
@@ -266,7 +269,7 @@ void yokei_box_note(struct yokei_box_writer *writer, enum yokei_box_kind kind, i
                     double b, double c, const char *text);
 void yokei_box_audited(struct yokei_box_writer *writer, int64_t step, double ratio, double seconds,
                        yoke_status status);
-/** The number of tensors and layers of the file, and the last step of a record; 0: none. */
+/** The step of the newest record; 0: there is no record. */
 int64_t yokei_box_last_step(const struct yokei_box_writer *writer);
 /**
  * Copy the file as it is now to blackbox-RANK.step-STEP.bin, so that later steps do not overwrite what came
@@ -306,6 +309,8 @@ const struct yokei_box_values *yokei_box_values(const struct yokei_box *box, int
 /** The name of a tensor or of a model's layer on this rank; "?" if the index is wrong. */
 const char *yokei_box_tensor_name(const struct yokei_box *box, int64_t tensor);
 const char *yokei_box_layer_name(const struct yokei_box *box, int64_t layer);
+/** Whether two starts have the same device, driver, precision and choices, and so compute the same bits. */
+bool yokei_box_computes_alike(const struct yokei_box_head *a, const struct yokei_box_head *b);
 /**
  * The number of a sample of a step: k counts the step's samples from 0, over all ranks. Some numbers may be
  * skipped between two samples of a step.

@@ -12,12 +12,6 @@
 
 static yoke_status no_memory(void) { return yoke_fail(YOKE_ENOMEM, "black box: no host memory"); }
 
-/* The name of a rank's file; `suffix` is "" or ".before". */
-static void file_name(int rank, const char *suffix, char *name, size_t bytes)
-{
-    yokei_text(name, bytes, "blackbox-%05d%s.bin", rank, suffix);
-}
-
 /* The highest rank that has a file; -1: none has. */
 static yoke_status highest_rank(const char *folder, const char *suffix, int *highest_out)
 {
@@ -31,7 +25,7 @@ static yoke_status highest_rank(const char *folder, const char *suffix, int *hig
         int rank = -1;
         if (sscanf(e->d_name, "blackbox-%5d", &rank) != 1 || rank < 0 || rank >= YOKEI_BOX_MOST_RANKS)
             continue;
-        file_name(rank, suffix, name, sizeof name);
+        yokei_box_name(rank, suffix, name, sizeof name);
         if (!strcmp(name, e->d_name)) *highest_out = YOKE_MAX(*highest_out, rank);
     }
     closedir(dir);
@@ -49,7 +43,7 @@ static yoke_status read_files(struct yokei_boxes *b, const char *suffix, int n_f
     if (!b->box || !b->problem) return no_memory();
     for (int r = 0; r < n_files; r++) {
         char name[40], path[1100];
-        file_name(r, suffix, name, sizeof name);
+        yokei_box_name(r, suffix, name, sizeof name);
         yokei_text(path, sizeof path, "%s/%s", b->folder, name);
         if (yokei_box_read(path, &b->box[r]))
             yokei_text(b->problem[r], sizeof b->problem[r], "%s", yoke_last_error());

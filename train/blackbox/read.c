@@ -14,6 +14,7 @@
 enum { MOST_LAYERS = 1 << 16, MOST_TENSORS = 1 << 20, MOST_RECORDS = 1 << 20 };
 #define MOST_FILE ((uint64_t)1 << 30)
 #define MOST_TOKENS ((int64_t)1 << 50)
+#define MOST_SAMPLES ((int64_t)1 << 60)
 
 static void clean_text(char *text, size_t bytes)
 {
@@ -77,8 +78,9 @@ static yoke_status check_head(const char *path, const struct yokei_box_head *h, 
     if (h->file_bytes > MOST_FILE || h->n_layers > MOST_LAYERS || h->n_tensors > MOST_TENSORS
         || h->n_records < 1 || h->n_records > MOST_RECORDS || h->record_bytes != record || h->rank < 0
         || h->n_ranks < 1 || h->rank >= h->n_ranks || h->n_ranks > YOKEI_BOX_MOST_RANKS || h->batch < 0
-        || h->sequence < 1 || h->sequence > MOST_TOKENS || h->n_training_tokens > MOST_TOKENS
-        || h->n_model_layers < 0 || h->n_model_layers > MOST_LAYERS
+        || h->batch > MOST_TOKENS || h->token_bytes < 0 || h->token_bytes > 8 || h->first_byte < 0
+        || h->first_byte > MOST_TOKENS || h->sequence < 1 || h->sequence > MOST_TOKENS
+        || h->n_training_tokens > MOST_TOKENS || h->n_model_layers < 0 || h->n_model_layers > MOST_LAYERS
         || !lies_inside(h, h->status_at, 1, 2 * sizeof(struct yokei_box_status) + sizeof(int64_t))
         || !lies_inside(h, h->events_at, YOKEI_BOX_EVENTS, sizeof(struct yokei_box_event))
         || !lies_inside(h, h->layers_at, h->n_layers, sizeof(struct yokei_box_layer))
@@ -99,6 +101,7 @@ static void clean_head(struct yokei_box_head *h)
     clean_text(h->host, sizeof h->host);
     clean_text(h->version_of_yoke, sizeof h->version_of_yoke);
     clean_text(h->data_path, sizeof h->data_path);
+    clean_text(h->skip_samples, sizeof h->skip_samples);
     clean_text(h->resumed_from, sizeof h->resumed_from);
     clean_text(h->choices, sizeof h->choices);
 }
@@ -178,6 +181,13 @@ static int record_order(const void *a, const void *b)
     return (x->number > y->number) - (x->number < y->number);
 }
 
+/* Whether the samples of a record can be those of a step. */
+static bool has_samples(const struct yokei_box_head *h, const struct yokei_box_record *r)
+{
+    return r->first_sample >= 0 && r->first_sample <= MOST_SAMPLES && r->own_first >= 0 && r->own_count >= 0
+           && r->own_first <= h->batch && r->own_count <= h->batch - r->own_first;
+}
+
 static bool is_empty(const char *bytes, size_t n) { return !bytes[0] && !memcmp(bytes, bytes + 1, n - 1); }
 
 static yoke_status read_records(int fd, const char *path, struct yokei_box *b)
@@ -193,7 +203,7 @@ static yoke_status read_records(int fd, const char *path, struct yokei_box *b)
         char *record = b->records + (size_t)i * bytes;
         const struct yokei_box_record *r = (const struct yokei_box_record *)(void *)record;
         if (is_empty(record, bytes)) continue;
-        if (!record_is_right(record, bytes) || (r->number - 1) % h->n_records != i) {
+        if (!record_is_right(record, bytes) || (r->number - 1) % h->n_records != i || !has_samples(h, r)) {
             b->n_torn++;
             continue;
         }
@@ -265,6 +275,13 @@ const char *yokei_box_layer_name(const struct yokei_box *b, int64_t layer)
     for (uint32_t i = 0; i < b->head.n_layers; i++)
         if (b->layers[i].layer == layer) return b->layers[i].name;
     return "?";
+}
+
+bool yokei_box_computes_alike(const struct yokei_box_head *a, const struct yokei_box_head *b)
+{
+    return !strcmp(a->precision, b->precision) && !strcmp(a->device, b->device)
+           && !strcmp(a->device_name, b->device_name) && !strcmp(a->driver, b->driver)
+           && !strcmp(a->features, b->features) && !strcmp(a->choices, b->choices);
 }
 
 int64_t yokei_box_sample(const struct yokei_box_head *h, int64_t first_sample, int64_t k)

@@ -30,9 +30,9 @@ struct yokei_box_writer {
     int n_copies;
 };
 
-void yokei_box_name(int rank, char *name_out, size_t bytes)
+void yokei_box_name(int rank, const char *suffix, char *name_out, size_t bytes)
 {
-    yokei_text(name_out, bytes, "blackbox-%05d.bin", rank);
+    yokei_text(name_out, bytes, "blackbox-%05d%s.bin", rank, suffix);
 }
 
 /* ---- the parts of the file ---- */
@@ -146,10 +146,7 @@ static bool is_same_run(const struct yokei_box_head *a, const struct yokei_box_h
            && a->n_places == b->n_places && a->zero == b->zero && a->batch == b->batch
            && a->sequence == b->sequence && a->micro_batch == b->micro_batch && a->seed == b->seed
            && a->data_hash == b->data_hash && a->n_training_tokens == b->n_training_tokens
-           && !strcmp(a->skip_samples, b->skip_samples) && !strcmp(a->precision, b->precision)
-           && !strcmp(a->device, b->device) && !strcmp(a->device_name, b->device_name)
-           && !strcmp(a->driver, b->driver) && !strcmp(a->features, b->features)
-           && !strcmp(a->choices, b->choices);
+           && !strcmp(a->skip_samples, b->skip_samples) && yokei_box_computes_alike(a, b);
 }
 
 /* Whether the records of the old file fit the new head and its tables. */
@@ -185,7 +182,9 @@ static bool go_on(struct yokei_box_writer *w, const struct yokei_box_layer *laye
 
 static void path_of(const char *folder, int rank, const char *suffix, char *out, size_t bytes)
 {
-    yokei_text(out, bytes, "%s/blackbox-%05d%s.bin", folder, rank, suffix);
+    char name[64];
+    yokei_box_name(rank, suffix, name, sizeof name);
+    yokei_text(out, bytes, "%s/%s", folder, name);
 }
 
 /* The copies that an earlier run made belong to the file that is removed. */

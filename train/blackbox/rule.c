@@ -9,8 +9,7 @@
 /*
  * A loss counts from eight deviations on, and if it is at least a tenth above the median. A norm counts from
  * ten deviations of its logarithm on, and if it is at least five times the median, because norms of healthy
- * runs have long tails. tests/unit/train_blackbox
- * counts false alarms on series of healthy runs.
+ * runs have long tails. tests/unit/train_blackbox counts false alarms on series of healthy runs.
  */
 const struct yokei_spike_rule yokei_spike_rule = { .window = 64,
                                                    .least_values = 16,

@@ -177,7 +177,6 @@ void yokei_postmortem_check_tokens(struct yokei_postmortem *p, int64_t first, in
             if (!p->boxes->box[r] || p->boxes->steps[i].at[r] < 0) continue;
             const struct yokei_box_record *record = yokei_box_record(p->boxes->box[r],
                                                                      p->boxes->steps[i].at[r]);
-            if (record->own_count < 0 || record->own_count > batch) continue;
             f->are_tokens_checked = true;
             if (has_read(p, record, inputs, inputs + batch * T)) continue;
             f->tokens_step = step;
