@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "core/base/base.h"
+#include "train/blackbox/box.h"
 #include "train/postmortem/postmortem.h"
 
 static struct yokei_replayed same(const char *device, const char *precision)
@@ -226,6 +227,20 @@ static void test_resume(void **state)
     is(&f, YOKEI_CULPRIT_BIT, 101, "h.0.attn");
 }
 
+/* A device of the same name with another processor, driver or tuning need not give the same bits. */
+static void test_same_bits(void **state)
+{
+    (void)state;
+    static struct yokei_box_head a, b = { .pid = 7, .seed = 3 };
+    char *const texts[] = { b.precision, b.device, b.device_name, b.driver, b.features, b.choices };
+    assert_true(yokei_box_computes_alike(&a, &b));
+    for (size_t i = 0; i < YOKE_COUNT(texts); i++) {
+        texts[i][0] = 'x';
+        assert_false(yokei_box_computes_alike(&a, &b));
+        texts[i][0] = 0;
+    }
+}
+
 static void test_missing(void **state)
 {
     (void)state;
@@ -243,6 +258,7 @@ int main(void)
         cmocka_unit_test(test_no_fault),  cmocka_unit_test(test_rate),   cmocka_unit_test(test_data),
         cmocka_unit_test(test_precision), cmocka_unit_test(test_bit),    cmocka_unit_test(test_layer),
         cmocka_unit_test(test_device),    cmocka_unit_test(test_resume), cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_same_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

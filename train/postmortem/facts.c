@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/base.h"
+#include "core/base/times.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/files/map.h"
 #include "train/models/model_files.h"
@@ -159,7 +160,7 @@ static void check_ranks(struct yokei_postmortem *p, const struct yokei_postmorte
 {
     struct yokei_postmortem_facts *f = p->facts;
     const int64_t i = yokei_postmortem_find(p, start->step + 1);
-    const double tolerance = strcmp(f->precision, "f32") != 0 ? 1e-2 : 1e-3;
+    const double tolerance = yokei_postmortem_rounding(f->precision);
     if (i < 0 || p->boxes->n < 2) return;
     for (int r = 0; r < p->boxes->n && f->n_rank_losses < YOKEI_POSTMORTEM_RANKS; r++) {
         if (!p->boxes->box[r] || p->boxes->steps[i].at[r] < 0) continue;
@@ -196,18 +197,6 @@ static void check_stale(struct yokei_postmortem *p, const struct yokei_postmorte
     f->stale_loss = loss_behind(p, start, older);
     f->stale_step = older->step;
     f->is_stale_tried = isfinite(f->resumed_loss) && isfinite(f->stale_loss);
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, int n)
-{
-    qsort(values, (size_t)n, sizeof *values, by_value);
-    return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
 /* Samples of steps [first, last], at most `most`, and the steps that read them. */
@@ -269,10 +258,10 @@ static void check_samples(struct yokei_postmortem *p, const struct yokei_postmor
         return;
     }
     for (int i = 0; i < n_others; i++) others[i] = losses[n + i];
-    f->others_median = median(others, n_others);
+    f->others_median = yokei_median(others, n_others);
     for (int i = 0; i < n_others; i++) distance[i] = fabs(others[i] - f->others_median);
     f->uniform_loss = log((double)yokei_model_vocabulary(yokei_plan_model(&p->plan)));
-    f->others_limit = fmax(f->uniform_loss, f->others_median + 8 * 1.4826 * median(distance, n_others));
+    f->others_limit = fmax(f->uniform_loss, f->others_median + 8 * 1.4826 * yokei_median(distance, n_others));
     f->n_others = n_others;
     f->are_samples_checked = true;
     judge_samples(p, samples, steps, losses, n);
@@ -327,7 +316,7 @@ static void repeat_others(struct yokei_postmortem *p, const struct yokei_postmor
     if (c->other && strcmp(c->other, device) != 0)
         repeat(p, start, c->other, false, 1, YOKE_MIN(last, start->step + 2), &f->other);
     const bool has_diverged = f->odd != YOKEI_ODD_NONE && !f->has_recovered;
-    if (f->own.off_step < 0 && (has_diverged || f->worst_update > 0.5))
+    if (f->own.off_step < 0 && (has_diverged || f->worst_update > YOKEI_WILD_UPDATE))
         repeat(p, start, device, false, 0.1, p->end, &f->slower);
 }
 

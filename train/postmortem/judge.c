@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "core/base/base.h"
-#include "train/postmortem/postmortem.h"
+#include "train/postmortem/inside.h"
 
 const char *const yokei_odd_names[YOKEI_N_ODDS] = { "none", "loss spike", "norm spike", "overflow",
                                                     "loss not finite" };
@@ -293,7 +293,7 @@ static bool other_device_disagrees(const struct yokei_postmortem_facts *f, struc
 static bool rate_was_too_high(const struct yokei_postmortem_facts *f, struct yokei_verdict *v)
 {
     const bool has_diverged = f->odd != YOKEI_ODD_NONE && !f->has_recovered,
-               is_wild = f->worst_update > 0.5 && f->slower.last_loss < 0.8 * f->own.last_loss;
+               is_wild = f->worst_update > YOKEI_WILD_UPDATE && f->slower.last_loss < 0.8 * f->own.last_loss;
     if (!f->slower.ran || f->slower.failed_step >= 0) return false;
     if (!is_wild && !(has_diverged && f->slower.last_loss < f->odd_limit)) return false;
     show(v, "with a tenth of the learning rate the loss is %.4g after the same steps, and %.4g in the run",

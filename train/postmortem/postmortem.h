@@ -32,7 +32,7 @@ extern const char *const yokei_odd_names[YOKEI_N_ODDS];
 /** Steps of the run that were repeated, compared with their records. */
 struct yokei_replayed {
     bool ran;
-    bool is_exact; /* the same device, precision and layout, so that the bits must be the same */
+    bool is_exact; /* the same device, choices, precision and layout: the bits must be the same */
     char device[32], precision[8];
     int64_t from, n_compared; /* the step behind which it began, and the steps that were compared */
     int64_t off_step;         /* the first step that differs from its record; -1: none does */

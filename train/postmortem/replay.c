@@ -115,7 +115,10 @@ static void stop_before_last(void *context, const struct yokei_training_progress
     if (progress->step >= last_step - 1) stop = 1;
 }
 
-/* The bits must be those of the record: one rank, on the same device, in the same precision. */
+/*
+ * Whether the replay repeats the run as it was: one rank, a device of the same name, the same precision. Then the
+ * bits must be the same, unless the device of that name is another one now: see compare.
+ */
 static bool is_exact(const struct yokei_postmortem *p, const struct yokei_postmortem_order *o)
 {
     return p->boxes->n == 1 && !o->in_f32 && o->rate == 1 && !strcmp(o->device, p->head->device);
@@ -317,10 +320,11 @@ static bool differs(double a, double b, double tolerance)
  * grow from step to step.
  */
 static bool compare_step(struct yokei_postmortem *p, const struct yokei_boxes_total *then,
-                         const struct yokei_boxes_total *now, bool is_half, struct yokei_replayed *out)
+                         const struct yokei_boxes_total *now, struct yokei_replayed *out)
 {
     const double n = (double)(then->step - out->from), grown = out->is_exact ? 0 : 1 + 0.2 * n,
-                 loss = (is_half ? 1e-2 : 1e-3) * grown, norm = (is_half ? 2e-2 : 1e-2) * grown;
+                 rounding = yokei_postmortem_rounding(p->head->precision), loss = rounding * grown,
+                 norm = fmax(2 * rounding, 1e-2) * grown;
     const bool is_whole = !((then->flags | now->flags) & (YOKEI_BOX_UNFINISHED | YOKEI_BOX_OVERFLOW));
     int n_off = 0, first = -1;
     out->is_loss_off = differs(then->loss, now->loss, loss);
@@ -358,8 +362,8 @@ static void compare(struct yokei_postmortem *p, const struct yokei_postmortem_or
         yokei_boxes_free(again);
         return;
     }
-    const bool is_half = strcmp(p->head->precision, "f32") != 0;
     out->ran = again->n_steps > 0;
+    out->is_exact = out->is_exact && again->box[0] && yokei_box_computes_alike(p->head, &again->box[0]->head);
     for (int64_t i = 0; i < again->n_steps; i++) {
         struct yokei_boxes_total then, now;
         yokei_boxes_step(again, i, &now, p->now);
@@ -374,7 +378,7 @@ static void compare(struct yokei_postmortem *p, const struct yokei_postmortem_or
         if (o->in_f32) then.loss_scale = now.loss_scale; /* f32 needs none */
         if (!then.is_whole) continue;
         out->n_compared++;
-        compare_step(p, &then, &now, is_half, out);
+        compare_step(p, &then, &now, out);
     }
     yokei_boxes_free(again);
 }
@@ -407,7 +411,9 @@ void yokei_postmortem_replay(struct yokei_postmortem *p, const struct yokei_post
                temporary && *temporary ? temporary : "/tmp");
     struct work w = { .run = replay, .p = p, .order = order, .folder = folder, .shared = share() };
     if (!w.shared || !mkdtemp(folder)) {
-        yokei_text(out->why, sizeof out->why, "no folder for its files: %s", strerror(errno));
+        yokei_text(out->why, sizeof out->why, "no %s: %s", w.shared ? "folder for its files" : "host memory",
+                   strerror(errno));
+        if (w.shared) munmap(w.shared, sizeof *w.shared);
         return;
     }
     if (run_apart(&w, p->config->seconds, out->why, sizeof out->why)) {
