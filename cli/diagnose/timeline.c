@@ -9,7 +9,7 @@
 #include "parallel/program.h"
 
 #define LONGEST_FILE ((size_t)1 << 30)
-enum { MOST_RANKS = 4096, MOST_STEPS = 4096 };
+enum { MOST_RANKS = 4096, MOST_STEPS = 4096, MOST_CHUNKS = 4096, MOST_BUCKETS = 1 << 16 };
 
 struct reader {
     const char *path;
@@ -78,8 +78,9 @@ static bool event_of(const struct reader *r, const json_t *e, struct event *out)
     out->what.bucket = whole_of(args, "bucket", 0);
     out->what.stream = whole_of(e, "tid", 1) - 1;
     out->what.bytes = number_of(args, "bytes"), out->what.flops = number_of(args, "flops");
-    return out->what.kind >= 0 && out->rank >= 0 && out->rank < r->t->n_ranks && out->step >= 0
-           && out->step < r->t->n_steps && isfinite(begin) && length >= 0 && fabs(begin) < 1e15;
+    return out->what.kind >= 0 && out->what.chunk < MOST_CHUNKS && out->what.bucket < MOST_BUCKETS
+           && out->rank >= 0 && out->rank < r->t->n_ranks && out->step >= 0 && out->step < r->t->n_steps
+           && isfinite(begin) && length >= 0 && fabs(begin) < 1e15;
 }
 
 static bool are_same(const struct yokei_timeline_instruction *a, const struct yokei_timeline_instruction *b)
@@ -113,7 +114,7 @@ static yoke_status make_lists(struct reader *r)
         rank->span = malloc((size_t)n * (size_t)t->n_steps * sizeof *rank->span);
         if (!rank->list || !rank->span) status = yoke_fail(YOKE_ENOMEM, "diagnose: no memory for a timeline");
         rank->n = n;
-        for (int s = 0; s < n * t->n_steps && rank->span; s++)
+        for (size_t s = 0; rank->span && s < (size_t)n * (size_t)t->n_steps; s++)
             rank->span[s] = (struct yokei_timeline_span){ NAN, NAN, NAN, NAN };
         count[k * t->n_steps] = best; /* from here on: the step whose list is taken */
     }
@@ -199,13 +200,15 @@ static yoke_status find_places(struct reader *r, int **widths_out)
         const char *at = name ? strrchr(name, ')') : NULL;
         if (!event || !at || strcmp(event, "process_name") != 0 || k < 0 || k >= t->n_ranks) continue;
         struct yokei_timeline_rank *rank = &t->rank[k];
-        n_named += sscanf(at, "): replica %d, stage %d, tensor %d", &rank->d, &rank->s, &rank->t) == 3;
+        if (sscanf(at, "): replica %d, stage %d, tensor %d", &rank->d, &rank->s, &rank->t) != 3 || rank->d < 0
+            || rank->d >= t->n_ranks || rank->s < 0 || rank->s >= t->n_ranks)
+            return refuse(r, "the place of a rank is impossible");
+        n_named++;
         if (sscanf(name, "rank %*d (host %63[^,], device %31[^)]", rank->host, rank->device) < 1)
             rank->host[0] = '\0';
         data = YOKE_MAX(data, rank->d + 1), stages = YOKE_MAX(stages, rank->s + 1);
     }
-    if (n_named != t->n_ranks || data > t->n_ranks || stages > t->n_ranks)
-        return refuse(r, "it does not say the places of all ranks");
+    if (n_named != t->n_ranks) return refuse(r, "it does not say the places of all ranks");
     int *widths = calloc((size_t)stages + 1, sizeof *widths);
     if (!widths) return yoke_fail(YOKE_ENOMEM, "diagnose: no memory for a timeline");
     for (int k = 0; k < t->n_ranks; k++) {
@@ -213,7 +216,13 @@ static yoke_status find_places(struct reader *r, int **widths_out)
         for (int n = 0; n < t->rank[k].n; n++) chunks = YOKE_MAX(chunks, t->rank[k].list[n].chunk + 1);
     }
     *widths_out = widths;
-    return yokei_mesh_create(t->n_ranks, 0, data, stages, widths[0], widths, chunks, &t->mesh);
+    YOKE_TRY(yokei_mesh_create(t->n_ranks, 0, data, stages, widths[0], widths, chunks, &t->mesh));
+    for (int k = 0; k < t->n_ranks; k++) {
+        const struct yokei_mesh own = yokei_mesh_at(&t->mesh, k);
+        if (own.d != t->rank[k].d || own.s != t->rank[k].s || own.t != t->rank[k].t)
+            return refuse(r, "the places of its ranks do not form a mesh");
+    }
+    return YOKE_OK;
 }
 
 static yoke_status find_bytes(struct diagnose_timeline *d)

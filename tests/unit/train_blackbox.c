@@ -285,7 +285,7 @@ static void test_impossible_heads(void **state)
         }
 }
 
-/* Records with a right checksum whose samples cannot be those of a step are torn. Texts of the head have an end. */
+/* A record whose samples cannot be those of a step counts as torn. Texts of the head have an end. */
 static void test_impossible_samples(void **state)
 {
     (void)state;

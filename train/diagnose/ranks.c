@@ -12,7 +12,7 @@
 /* ---- why a rank is slow ---- */
 
 /*
- * Seconds that a major fault can take: the shortest of a fast disk, and the longest of a slow one with a queue.
+ * Seconds that a major fault can take: the least of a fast disk, and the most of a slow one with a queue.
  * If the steps do not show the time of a fault, a fault may take as long as on a slow disk.
  */
 static const double LEAST_FAULT = 1e-5, MOST_FAULT = 0.1, SLOW_DISK = 0.02;

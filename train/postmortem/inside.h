@@ -15,8 +15,8 @@ enum { YOKEI_POSTMORTEM_SAMPLES = 256 };
 #define YOKEI_WILD_UPDATE 0.5
 
 /**
- * How far two right computations of a loss may be apart, relative to it, if they round in different ways. This
- * limit, and those of norms that follow from it, were tried with small models on one CPU (AMD Zen 5) alone.
+ * How far two right computations of a loss may be apart, relative to it, if they round otherwise. The
+ * limit, and those of norms that follow from it, were tried with small models on one CPU alone (Zen 5).
  */
 static inline double yokei_postmortem_rounding(const char *precision)
 {

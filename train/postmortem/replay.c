@@ -116,8 +116,8 @@ static void stop_before_last(void *context, const struct yokei_training_progress
 }
 
 /*
- * Whether the replay repeats the run as it was: one rank, a device of the same name, the same precision. Then the
- * bits must be the same, unless the device of that name is another one now: see compare.
+ * Whether the replay repeats the run as it was: one rank, a device of the same name, the same precision. Then
+ * the bits must be the same, unless the device of that name is another one now: see compare.
  */
 static bool is_exact(const struct yokei_postmortem *p, const struct yokei_postmortem_order *o)
 {
