@@ -125,8 +125,8 @@ static bool same_ops(const struct yokei_counted *c, const struct yokei_counted_c
 }
 
 /*
- * Keep equal lists of ops once, because the layers of all blocks issue equal ops. The calls stand in the order
- * of their ops, so what is kept moves towards the beginning.
+ * Keep equal lists of ops once, because the layers of all blocks issue equal ops. The calls stand in the
+ * order of their ops, so what is kept moves towards the beginning.
  */
 static void share_ops(struct yokei_counted *c)
 {
