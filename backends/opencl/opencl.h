@@ -136,7 +136,7 @@ yoke_status yokei_opencl_pending_error(yoke_stream *stream);
 
 /* ---- pocl.c: PoCL's folder of compiled programs. Both functions do nothing on other platforms ---- */
 /**
- * Look through the folder, and remove files that would end this process. One line in the log says so.
+ * Look through the folder once in a process, and remove files that would end it. One line in the log says so.
  * YOKE_EIO: such a file cannot be removed, or the folder cannot be written.
  */
 yoke_status yokei_opencl_pocl_check(const yoke_device *device);

@@ -10,12 +10,14 @@
  * The hash comes from the preprocessed source and from PoCL's own version, so only PoCL knows which files
  * belong to a program. Therefore the check reads the heads of all files in the folder. It takes a few
  * microseconds a file. It finds files that were cut off or filled with zeros, but no other change of their
- * content.
+ * content. A process checks a folder once, when it opens its first device. A power failure would end the
+ * process, so no file is damaged later.
  */
 #include <dirent.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -164,13 +166,13 @@ yoke_status yokei_opencl_pocl_writable(const yoke_device *device)
         device->info.spec, folder, strerror(error), YOKEI_POCL_LEAST_BYTES >> 20);
 }
 
-yoke_status yokei_opencl_pocl_check(const yoke_device *device)
+/* The folder that this process has checked. The lock guards it, and a second device waits for the check. */
+static pthread_mutex_t checked_lock = PTHREAD_MUTEX_INITIALIZER;
+static char checked[4096];
+
+static yoke_status check_folder(const yoke_device *device)
 {
-    const char *on = getenv("POCL_KERNEL_CACHE");
     struct walk walk = { .top = opencl_device(device)->pocl_cache, .device = device };
-    if (!walk.top) return YOKE_OK;
-    YOKE_TRY(yokei_opencl_pocl_writable(device));
-    if (on && !strcmp(on, "0")) return YOKE_OK; /* PoCL keeps nothing */
     const uint64_t start = yokei_now_ns();
     walk.lock = open(walk.top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (walk.lock < 0) return YOKE_OK; /* there is none yet */
@@ -184,4 +186,18 @@ yoke_status yokei_opencl_pocl_check(const yoke_device *device)
     yoke_log(YOKE_LOG_DEBUG, "%s: looked through %s in %.2f ms", device->info.spec, walk.top,
              (double)(yokei_now_ns() - start) * 1e-6);
     return walk.status;
+}
+
+yoke_status yokei_opencl_pocl_check(const yoke_device *device)
+{
+    const char *on = getenv("POCL_KERNEL_CACHE"), *folder = opencl_device(device)->pocl_cache;
+    yoke_status status = YOKE_OK;
+    if (!folder) return YOKE_OK;
+    YOKE_TRY(yokei_opencl_pocl_writable(device));
+    if (on && !strcmp(on, "0")) return YOKE_OK; /* PoCL keeps nothing */
+    pthread_mutex_lock(&checked_lock);
+    if (strcmp(checked, folder) != 0) status = check_folder(device);
+    if (!status) yokei_text(checked, sizeof checked, "%s", folder);
+    pthread_mutex_unlock(&checked_lock);
+    return status;
 }
