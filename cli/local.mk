@@ -20,9 +20,9 @@ yoke_SOURCES += \
 	cli/bench/triad.h
 yoke_SOURCES += \
 	cli/tune/choose.c cli/tune/compile.c cli/tune/measure.c cli/tune/tune.c cli/tune/tune.h
-yoke_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS) $(MICROHTTPD_CFLAGS)
+yoke_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS) $(MICROHTTPD_CFLAGS) $(ZLIB_CFLAGS)
 if WITH_MPI
-yoke_CPPFLAGS = $(AM_CPPFLAGS) -DCLI_HAS_MPI=1 $(MICROHTTPD_DEFINE)
+yoke_CPPFLAGS = $(AM_CPPFLAGS) -DCLI_HAS_MPI=1 $(MICROHTTPD_DEFINE) $(ZLIB_DEFINE)
 yoke_SOURCES += \
 	cli/bench/collectives.c cli/bench/collectives.h cli/bench/collectives_data.c cli/bench/collectives_limit.c \
 	cli/bench/collectives_mpi.c cli/bench/collectives_sides.c cli/bench/collectives_table.c
@@ -39,6 +39,7 @@ yoke_SOURCES += \
 	cli/report/record.c cli/report/record.h cli/report/timeline.c cli/report/timeline.h cli/report/zoom.c
 yoke_SOURCES += cli/diagnose/apply.c cli/diagnose/diagnose.c cli/diagnose/diagnose.h cli/diagnose/events.c cli/diagnose/events.h
 yoke_SOURCES += cli/diagnose/foreign.c cli/diagnose/json.c cli/diagnose/read.c cli/diagnose/text.c cli/diagnose/timeline.c
+yoke_SOURCES += cli/diagnose/packed.c cli/diagnose/packed.h
 yoke_SOURCES += \
 	cli/watch/ending.c cli/watch/follow.c cli/watch/history.c cli/watch/http.c cli/watch/lines.c cli/watch/screen.c \
 	cli/watch/serve.c cli/watch/view.c cli/watch/watch.c cli/watch/watch.h
@@ -56,7 +57,7 @@ yoke_SOURCES += \
 	cli/train/plan_source.h cli/train/run_record.c cli/train/run_record.h cli/train/sample.c cli/train/tokenize.c cli/train/train.c
 yoke_SOURCES += cli/train/memo.c cli/train/memo.h cli/train/memo_checks.c cli/train/memo_risks.c cli/train/search_advice.c cli/train/search_advice.h cli/train/search_goal.c cli/train/search_goal.h cli/postmortem/go_on.c cli/postmortem/json.c cli/postmortem/postmortem.c cli/postmortem/postmortem.h cli/postmortem/text.c
 yoke_SOURCES += cli/train/search_layout.c
-yoke_LDADD = libconform.la $(LIBYOKE_TRAIN) $(LIBYOKE_COMM) $(LIBYOKE) $(MPICH_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) $(MICROHTTPD_LIBS)
+yoke_LDADD = libconform.la $(LIBYOKE_TRAIN) $(LIBYOKE_COMM) $(LIBYOKE) $(MPICH_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) $(MICROHTTPD_LIBS) $(ZLIB_LIBS)
 else
 yoke_CPPFLAGS = $(AM_CPPFLAGS) -DCLI_HAS_MPI=0
 yoke_SOURCES += cli/no_mpi.c

@@ -2,14 +2,13 @@
 #include "cli/diagnose/events.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "cli/diagnose/packed.h"
 #include "core/base/base.h"
 
-enum { PIECE = 1 << 18, LONGEST = 1 << 20 };
+enum { PIECE = 1 << 18, LONGEST = 1 << 20, DEEPEST = 1 << 20 };
 
 enum state { BEGIN, KEY, COLON, VALUE, EVENTS, END };
 
@@ -27,8 +26,8 @@ struct scanner {
     char *text; /* [LONGEST + 1] the value so far */
     size_t n;
     bool is_long; /* the value is above the limit */
-    bool torn, packed;
-    int64_t n_events;
+    bool is_torn;
+    int64_t n_events, n_bad, n_long;
 };
 
 static void keep(struct scanner *s, char c)
@@ -39,21 +38,55 @@ static void keep(struct scanner *s, char c)
         s->is_long = true;
 }
 
+static void fail(struct scanner *s)
+{
+    s->is_torn = true;
+    s->in_value = false;
+    s->state = END;
+}
+
+/* The number of bytes of a character of UTF-8 that begins here. 0: none does. */
+static size_t character(const char *text, size_t n)
+{
+    const unsigned char c = (unsigned char)*text;
+    const size_t bytes = c < 0x80                ? 1
+                         : c >= 0xc2 && c < 0xe0 ? 2
+                         : c >= 0xe0 && c < 0xf0 ? 3
+                         : c >= 0xf0 && c < 0xf5 ? 4
+                                                 : 0;
+    if (!bytes || bytes > n) return 0;
+    for (size_t i = 1; i < bytes; i++)
+        if (((unsigned char)text[i] & 0xc0) != 0x80) return 0;
+    return bytes;
+}
+
+/* A value whose text may be of another encoding: what is no UTF-8 becomes question marks. */
+static json_t *load(struct scanner *s)
+{
+    json_error_t error;
+    json_t *value = json_loadb(s->text, s->n, JSON_DECODE_ANY, &error);
+    size_t changed = 0;
+    for (size_t i = 0; i < s->n && !value;) {
+        const size_t bytes = character(s->text + i, s->n - i);
+        if (!bytes) s->text[i] = '?', changed++;
+        i += bytes ? bytes : 1;
+    }
+    return value || !changed ? value : json_loadb(s->text, s->n, JSON_DECODE_ANY, &error);
+}
+
 /* The value is complete. */
 static yoke_status finish(struct scanner *s)
 {
-    json_error_t error;
     yoke_status status = YOKE_OK;
     s->text[s->n] = '\0';
     if (!s->in_events) s->state = KEY; /* after another value at the top, a key comes */
-    json_t *value = s->is_long ? NULL : json_loadb(s->text, s->n, JSON_DECODE_ANY, &error);
+    json_t *value = s->is_long ? NULL : load(s);
+    s->n_long += s->is_long;
+    s->n_bad += !value && !s->is_long;
     if (value) {
         s->n_events += s->in_events;
         status = s->visit(s->context, s->in_events ? NULL : s->key, value);
         json_decref(value);
-    } else if (!s->is_long) {
-        s->torn = true;
-        s->state = END;
     }
     s->n = 0;
     s->in_value = s->is_long = false;
@@ -80,7 +113,7 @@ static yoke_status value_goes_on(struct scanner *s, char c, bool *again_out)
     }
     keep(s, c);
     if (c == '"') s->in_text = true;
-    if (c == '{' || c == '[') s->depth++;
+    if ((c == '{' || c == '[') && ++s->depth > DEEPEST) fail(s);
     if ((c == '}' || c == ']') && --s->depth == 0) return finish(s);
     return YOKE_OK;
 }
@@ -92,12 +125,6 @@ static void begin_value(struct scanner *s, char c)
     keep(s, c);
     s->in_text = c == '"';
     s->depth = c == '{' || c == '[';
-}
-
-static void fail(struct scanner *s)
-{
-    s->torn = true;
-    s->state = END;
 }
 
 static yoke_status key_is_complete(struct scanner *s)
@@ -125,7 +152,6 @@ static yoke_status take(struct scanner *s, char c)
     if (isspace((unsigned char)c) || c == ',' || s->state == END) return YOKE_OK;
     switch (s->state) {
     case BEGIN:
-        s->packed = c == '\x1f'; /* the first byte of gzip's files */
         s->is_list = s->in_events = c == '[';
         s->state = c == '[' ? EVENTS : KEY;
         if (c != '[' && c != '{') fail(s);
@@ -165,38 +191,45 @@ static yoke_status take(struct scanner *s, char c)
     return YOKE_OK;
 }
 
-static yoke_status scan(struct scanner *s, int fd)
+/* Why events may be missing at the end. The list of events need not be closed. */
+static const char *torn(const struct scanner *s, const char *damage)
+{
+    const bool is_open = s->state == EVENTS && s->is_list && !s->in_value;
+    if (damage) return damage;
+    return s->is_torn || (s->state != END && !is_open) ? "it is torn" : NULL;
+}
+
+static yoke_status scan(struct scanner *s, struct diagnose_packed *file)
 {
     char *piece = malloc(PIECE);
     yoke_status status = piece ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "%s: no memory to read it", s->path);
-    while (!status) {
-        const ssize_t n = read(fd, piece, PIECE);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) status = yoke_fail(YOKE_EDATA, "%s: cannot be read: %s", s->path, yokei_why(errno));
-        if (n <= 0) break;
-        for (ssize_t i = 0; i < n && !status; i++) status = take(s, piece[i]);
+    size_t n = 1;
+    bool is_first = true;
+    while (!status && n) {
+        status = diagnose_packed_read(file, piece, PIECE, &n);
+        const bool marked = is_first && n >= 3 && !memcmp(piece, "\xef\xbb\xbf", 3); /* the mark of UTF-8 */
+        for (size_t i = marked ? 3 : 0; i < n && !status; i++) status = take(s, piece[i]);
+        is_first = false;
     }
     free(piece);
     return status;
 }
 
-yoke_status diagnose_events(const char *path, diagnose_visit *visit, void *context, bool *torn_out)
+yoke_status diagnose_events(const char *path, diagnose_visit *visit, void *context,
+                            struct diagnose_ending *ending)
 {
     struct scanner s = { .path = path, .visit = visit, .context = context, .text = malloc(LONGEST + 1) };
-    int fd;
-    size_t bytes;
+    struct diagnose_packed *file = NULL;
     if (!s.text) return yoke_fail(YOKE_ENOMEM, "%s: no memory to read it", path);
-    yoke_status status = yokei_file_open(path, YOKE_EDATA, &fd, &bytes);
-    if (!status) {
-        status = scan(&s, fd);
-        close(fd);
-    }
-    if (!status && s.packed)
-        status = yoke_fail(YOKE_EDATA, "%s: it is compressed; unpack it first (gunzip)", path);
+    yoke_status status = diagnose_packed_open(path, &file);
+    if (!status) status = scan(&s, file);
+    *ending = (struct diagnose_ending){ NULL, s.n_bad, s.n_long };
+    if (!status) ending->torn = torn(&s, diagnose_packed_damage(file));
     if (!status && !s.n_events)
         status = yoke_fail(YOKE_EDATA,
-                           "%s: it is no Chrome trace, because it has no list traceEvents with events", path);
-    *torn_out = s.torn || s.state != END;
+                           "%s: it is no Chrome trace, because it has no list traceEvents with events%s%s",
+                           path, ending->torn ? "; " : "", ending->torn ? ending->torn : "");
+    diagnose_packed_close(file);
     free(s.text);
     return status;
 }

@@ -220,11 +220,18 @@ static yoke_status windows_of_arguments(struct job *j)
 
 static yoke_status read_file(struct job *j, int file, int n_files)
 {
-    bool torn;
+    struct diagnose_ending ending;
     j->file = file, j->file_rank = -1;
     j->first_interval = j->n, j->first_window = j->n_windows;
-    YOKE_TRY(diagnose_events(j->path, visit, j, &torn));
-    if (torn) diagnose_problem(j->run, "%s: it is torn, so only the events before the end are used", j->path);
+    YOKE_TRY(diagnose_events(j->path, visit, j, &ending));
+    if (ending.torn)
+        diagnose_problem(j->run, "%s: %s, so only the events before the end are used", j->path, ending.torn);
+    if (ending.n_bad)
+        diagnose_problem(j->run, "%s: %lld events are no JSON, and are left out", j->path,
+                         (long long)ending.n_bad);
+    if (ending.n_long)
+        diagnose_problem(j->run, "%s: %lld values above 1 MiB are left out", j->path,
+                         (long long)ending.n_long);
     if (j->n_windows == j->first_window) YOKE_TRY(windows_of_arguments(j));
     for (size_t i = j->first_interval; i < j->n; i++) {
         struct interval *v = &j->intervals[i];
