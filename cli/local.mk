@@ -57,7 +57,7 @@ yoke_SOURCES += \
 	cli/train/plan_source.h cli/train/run_record.c cli/train/run_record.h cli/train/sample.c cli/train/tokenize.c cli/train/train.c
 yoke_SOURCES += cli/train/memo.c cli/train/memo.h cli/train/memo_checks.c cli/train/memo_risks.c cli/train/search_advice.c cli/train/search_advice.h cli/train/search_goal.c cli/train/search_goal.h cli/postmortem/go_on.c cli/postmortem/json.c cli/postmortem/postmortem.c cli/postmortem/postmortem.h cli/postmortem/text.c
 yoke_SOURCES += cli/train/search_layout.c
-yoke_LDADD = libconform.la $(LIBYOKE_TRAIN) $(LIBYOKE_COMM) $(LIBYOKE) $(MPICH_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) $(MICROHTTPD_LIBS) $(ZLIB_LIBS)
+cli/postmortem/job.c cli/train/communicators.c cli/train/communicators.h cli/train/replay.c yoke_LDADD = libconform.la $(LIBYOKE_TRAIN) $(LIBYOKE_COMM) $(LIBYOKE) $(MPICH_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) $(MICROHTTPD_LIBS) $(ZLIB_LIBS)
 else
 yoke_CPPFLAGS = $(AM_CPPFLAGS) -DCLI_HAS_MPI=0
 yoke_SOURCES += cli/no_mpi.c
@@ -89,7 +89,7 @@ MANUAL_TEXTS = \
 	cli/options/manual/schedule-check.txt cli/options/manual/schedule-show.txt cli/options/manual/tokenize.txt \
 	cli/options/manual/trace.txt cli/options/manual/train.txt cli/options/manual/tune.txt \
 	cli/options/manual/verify.txt cli/options/manual/watch.txt cli/options/manual/yoke.txt
-MANUAL_TEXTS += cli/options/manual/diagnose.txt
+MANUAL_TEXTS += cli/options/manual/diagnose.txt cli/options/manual/replay.txt
 EXTRA_DIST += $(MANUAL_TEXTS)
 CLEANFILES += cli/options/manual_texts.c
 cli/options/manual_texts.c: $(MANUAL_TEXTS) $(top_srcdir)/backends/gpu/embed.sed

@@ -46,6 +46,7 @@ ABSENT(cli_ckpt_verify)
 ABSENT(cli_ckpt_diff)
 ABSENT(cli_ckpt_convert)
 ABSENT(cli_hello)
+ABSENT(cli_replay)
 
 yoke_status cli_job_start(const struct cli_line *line, struct cli_context *context_out,
                           struct cli_options **options_out, bool *reported_out)

@@ -62,6 +62,8 @@
       .summary = "Read the latest steps of a training, layer by layer")                                     \
     V("postmortem", CLI_POSTMORTEM, cli_postmortem, .arguments = "DIR",                                     \
       .summary = "Find why the loss of a training left its path")                                           \
+    V("replay", CLI_REPLAY, cli_replay, .ranks = true, .arguments = "ORDER",                               \
+      .summary = "A rank of a replay; yoke postmortem starts it")                                           \
     V("parity", CLI_PARITY, cli_parity, .ranks = true,                                                      \
       .summary = "Compare parallel layouts with one rank on the host")                                      \
     V("schedule show", CLI_SCHEDULE_SHOW, cli_schedule_show,                                                \

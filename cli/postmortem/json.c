@@ -8,18 +8,29 @@
 
 static json_t *step_or_null(int64_t step) { return step >= 0 ? json_integer((json_int_t)step) : json_null(); }
 
+static json_t *numbers(const int *list, int n)
+{
+    json_t *out = json_array();
+    for (int i = 0; i < n; i++) json_array_append_new(out, json_integer(list[i]));
+    return out;
+}
+
 static json_t *replay(const struct yokei_replayed *r)
 {
     if (!r->device[0]) return json_null();
-    return json_pack("{s:b,s:s,s:s,s:b,s:I,s:I,s:o,s:b,s:i,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "ran",
-                     (int)r->ran, "device", r->device, "precision", r->precision, "exact", (int)r->is_exact,
-                     "from", (json_int_t)r->from, "compared", (json_int_t)r->n_compared, "differs_in",
-                     step_or_null(r->off_step), "loss_differs", (int)r->is_loss_off, "layers_that_differ",
-                     r->n_layers_off, "layer", cli_json_text(r->layer), "loss_then",
-                     cli_json_real(r->loss_then), "loss_now", cli_json_real(r->loss_now), "norm_then",
-                     cli_json_real(r->norm_then), "norm_now", cli_json_real(r->norm_now), "fails_in",
-                     step_or_null(r->failed_step), "last_loss", cli_json_real(r->last_loss), "why",
-                     cli_json_text(r->why));
+    json_t *out = json_pack("{s:b,s:s,s:s,s:b,s:I,s:I,s:o,s:b,s:i,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "ran",
+                            (int)r->ran, "device", r->device, "precision", r->precision, "exact",
+                            (int)r->is_exact, "from", (json_int_t)r->from, "compared",
+                            (json_int_t)r->n_compared, "differs_in", step_or_null(r->off_step),
+                            "loss_differs", (int)r->is_loss_off, "layers_that_differ", r->n_layers_off,
+                            "layer", cli_json_text(r->layer), "loss_then", cli_json_real(r->loss_then),
+                            "loss_now", cli_json_real(r->loss_now), "norm_then", cli_json_real(r->norm_then),
+                            "norm_now", cli_json_real(r->norm_now), "fails_in", step_or_null(r->failed_step),
+                            "last_loss", cli_json_real(r->last_loss), "why", cli_json_text(r->why));
+    json_object_set_new(out, "ranks", json_integer(r->n_ranks));
+    json_object_set_new(out, "ranks_that_differ", numbers(r->ranks_off.rank, r->ranks_off.n));
+    json_object_set_new(out, "ended_early", json_boolean(r->is_cut));
+    return out;
 }
 
 static json_t *sample(const struct yokei_sample_loss *s)
@@ -50,8 +61,9 @@ static json_t *ranks(const struct yokei_postmortem_facts *f)
 {
     json_t *list = json_array();
     for (int r = 0; r < f->n_rank_losses; r++)
-        json_array_append_new(list, json_pack("{s:s,s:o,s:o,s:b}", "device", f->rank_loss[r].device,
-                                              "loss_then", cli_json_real(f->rank_loss[r].then), "loss_now",
+        json_array_append_new(list, json_pack("{s:i,s:s,s:o,s:o,s:b}", "rank", f->rank_loss[r].rank, "device",
+                                              f->rank_loss[r].device, "loss_then",
+                                              cli_json_real(f->rank_loss[r].then), "loss_now",
                                               cli_json_real(f->rank_loss[r].now), "wrong",
                                               (int)f->rank_loss[r].is_off));
     return list;
@@ -70,6 +82,7 @@ yoke_status cli_postmortem_json(const struct cli_postmortem *p, FILE *to)
                              v->prevention, "missing",
                              lines(f->missing[0], f->n_missing, sizeof f->missing[0]));
     if (!root) return yoke_fail(YOKE_ENOMEM, "post-mortem: no host memory for the report");
+    json_object_set_new(root, "culprit_ranks", numbers(v->rank, v->n_ranks));
     json_object_set_new(root, "odd",
                         json_pack("{s:s,s:o,s:b,s:o,s:o,s:o}", "what", yokei_odd_names[f->odd], "step",
                                   step_or_null(f->odd_step), "recovered", (int)f->has_recovered, "value",
@@ -83,9 +96,9 @@ yoke_status cli_postmortem_json(const struct cli_postmortem *p, FILE *to)
     json_object_set_new(root, "samples", samples(f));
     json_object_set_new(root, "ranks", ranks(f));
     json_object_set_new(root, "replays",
-                        json_pack("{s:o,s:o,s:o,s:o,s:o}", "own", replay(&f->own), "older",
-                                  replay(&f->elsewhere), "f32", replay(&f->f32), "other", replay(&f->other),
-                                  "slower", replay(&f->slower)));
+                        json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "own", replay(&f->own), "older",
+                                  replay(&f->elsewhere), "alone", replay(&f->alone), "f32", replay(&f->f32),
+                                  "other", replay(&f->other), "slower", replay(&f->slower)));
     char *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
     json_decref(root);
     if (!text) return yoke_fail(YOKE_ENOMEM, "post-mortem: no host memory for the report");

@@ -54,7 +54,9 @@ static void configure(const struct cli_options *o, struct cli_postmortem *p, str
 {
     struct yokei_postmortem_config *c = &p->config;
     const char *tokens = find_file(p, "tokens", paths->data, sizeof paths->data);
-    *c = (struct yokei_postmortem_config){ .run = p->run, .is_llmc = tokens != NULL, .busy = show_busy };
+    *c = (struct yokei_postmortem_config){
+        .run = p->run, .is_llmc = tokens != NULL, .busy = show_busy, .run_job = cli_postmortem_run_job
+    };
     c->data = cli_text(o, "data") ? cli_text(o, "data")
               : tokens            ? tokens
                                   : find_file(p, "text", paths->data, sizeof paths->data);
@@ -116,6 +118,7 @@ yoke_status cli_postmortem(const struct cli_context *context)
         yokei_postmortem_judge(&p.facts, &p.verdict);
         status = report(o, &p);
     }
+    yokei_postmortem_free(&p.facts);
     report_record_free(&p.record);
     return status;
 }

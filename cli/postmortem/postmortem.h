@@ -17,6 +17,9 @@ struct cli_postmortem {
     struct report_record record;
 };
 
+/** job.c: run a replay in the layout of the run (struct yokei_postmortem_config). */
+bool cli_postmortem_run_job(void *context, const struct yokei_postmortem_job *job, char *why, size_t bytes);
+
 /** The ways to go on, and the options that ask for them. */
 enum cli_way {
     CLI_WAY_ROLLBACK,   /* resume the checkpoint */

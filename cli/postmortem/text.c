@@ -35,22 +35,26 @@ static void item(const struct writer *w, const char *format, ...)
 
 static void replay(const struct writer *w, const struct yokei_replayed *r, const char *how)
 {
+    char where[256], steps[96] = "";
     if (!r->device[0]) return;
+    yokei_text(where, sizeof where, "%s, on %s in %s from step %" PRId64, how, r->device, r->precision,
+               r->from);
+    if (r->n_ranks > 1)
+        yokei_text(where, sizeof where, "%s, on its %d ranks and devices in %s from step %" PRId64, how,
+                   r->n_ranks, r->precision, r->from);
+    if (r->is_cut) yokei_text(steps, sizeof steps, "; it ended early, behind step %" PRId64, r->last_step);
     if (!r->ran)
-        item(w, "%s, on %s in %s from step %" PRId64 ": it did not run: %s", how, r->device, r->precision,
-             r->from, r->why);
+        item(w, "%s: it did not run: %s", where, r->why);
     else if (r->failed_step >= 0)
-        item(w, "%s, on %s in %s from step %" PRId64 ": it fails in step %" PRId64, how, r->device,
-             r->precision, r->from, r->failed_step);
+        item(w, "%s: it fails in step %" PRId64, where, r->failed_step);
     else if (!r->n_compared)
-        item(w, "%s, on %s in %s from step %" PRId64 ": its last loss is %.6g", how, r->device, r->precision,
-             r->from, r->last_loss);
+        item(w, "%s: its last loss is %.6g%s", where, r->last_loss, steps);
     else if (r->off_step < 0)
-        item(w, "%s, on %s in %s from step %" PRId64 ": %" PRId64 " steps are as recorded%s", how, r->device,
-             r->precision, r->from, r->n_compared, r->is_exact ? ", bit for bit" : ", but for rounding");
+        item(w, "%s: %" PRId64 " steps are as recorded%s%s", where, r->n_compared,
+             r->is_exact ? ", bit for bit" : ", but for rounding", steps);
     else
-        item(w, "%s, on %s in %s from step %" PRId64 ": step %" PRId64 " differs (loss %.9g then, %.9g now)",
-             how, r->device, r->precision, r->from, r->off_step, r->loss_then, r->loss_now);
+        item(w, "%s: step %" PRId64 " differs (loss %.9g then, %.9g now)%s", where, r->off_step, r->loss_then,
+             r->loss_now, steps);
 }
 
 static void timeline(const struct writer *w, const struct yokei_postmortem_facts *f)
@@ -88,6 +92,12 @@ void cli_postmortem_text(const struct cli_postmortem *p, bool is_markdown, FILE 
     fprintf(to, is_markdown ? "**Cause: %s.**" : "cause: %s", yokei_culprit_texts[v->cause]);
     if (v->step >= 0) fprintf(to, " First wrong step: %" PRId64 ".", v->step);
     if (v->layer[0]) fprintf(to, " Layer: %s.", v->layer);
+    for (int i = 0; i < v->n_ranks; i++)
+        fprintf(to, "%s%d (%s)%s",
+                i                ? ", "
+                : v->n_ranks > 1 ? " Ranks: "
+                                 : " Rank: ",
+                v->rank[i], f->devices[v->rank[i]], i + 1 < v->n_ranks ? "" : ".");
     fputc('\n', to);
     timeline(&w, f);
     heading(&w, "Evidence");
@@ -96,6 +106,7 @@ void cli_postmortem_text(const struct cli_postmortem *p, bool is_markdown, FILE 
     heading(&w, "Replays");
     replay(&w, &f->own, "in the run's precision");
     replay(&w, &f->elsewhere, "from an older start");
+    replay(&w, &f->alone, "on one rank");
     replay(&w, &f->f32, "in f32");
     replay(&w, &f->other, "on another device");
     replay(&w, &f->slower, "with a tenth of the learning rate");

@@ -12,6 +12,7 @@
 
 #include "cli/cli.h"
 #include "cli/launch/hold.h"
+#include "cli/train/communicators.h"
 #include "cli/train/dashboards.h"
 #include "cli/train/plan_source.h"
 #include "cli/train/run_record.h"
@@ -369,16 +370,6 @@ static yoke_status files_and_sample(const struct cli_context *context, struct yo
     return YOKE_OK;
 }
 
-/*
- * YOKE_ALGORITHM chooses the algorithm if no plan does. The choice goes into the plan, so that a replay sums
- * in the same way. An unknown algorithm is refused when the communicator is created.
- */
-static void note_algorithm(struct yokei_training *t)
-{
-    const char *name = getenv("YOKE_ALGORITHM");
-    if (!t->plan_path && name && *name) yokei_text(t->plan.all_reduce, sizeof t->plan.all_reduce, "%s", name);
-}
-
 /* Note what yoke run --devices auto left out. A plan that is repeated keeps its own list. */
 static yoke_status note_left_out(struct yokei_training *t)
 {
@@ -388,32 +379,6 @@ static yoke_status note_left_out(struct yokei_training *t)
         return yoke_fail(YOKE_ECONFIG, "YOKE_LEFT_OUT has %zu characters; at most %zu are taken",
                          strlen(list), sizeof t->plan.left_out - 1);
     yokei_text(t->plan.left_out, sizeof t->plan.left_out, "%s", list ? list : "");
-    return YOKE_OK;
-}
-
-static yoke_status open_communicators(const struct cli_context *context, struct yokei_training *t)
-{
-    struct yoke_comm_config gradients = YOKE_COMM_CONFIG_INIT, control = YOKE_COMM_CONFIG_INIT;
-    if (context->size == 1) return YOKE_OK;
-    gradients.name = "gradients";
-    control.name = "control";
-    note_algorithm(t);
-    gradients.algorithm = t->plan.all_reduce;
-    gradients.chunk_bytes = (size_t)t->plan.chunk_bytes;
-    if (t->plan.comm_costs[0]) gradients.costs = control.costs = t->plan.comm_costs;
-    /* else from YOKE_SUM_SHARES, else measured */
-    if (t->plan.comm_shares[0]) gradients.shares = control.shares = t->plan.comm_shares;
-    const yoke_status status = yoke_comm_create(MPI_COMM_WORLD, t->device, &gradients, &t->comm);
-    if ((status == YOKE_ECONFIG || status == YOKE_EINVAL) && t->plan_path)
-        return yoke_fail_context(YOKE_ECONFIG, "%s: all_reduce, chunk_bytes, comm_costs or comm_shares",
-                                 t->plan_path);
-    YOKE_TRY(status);
-    YOKE_TRY(yoke_comm_error(t->comm)); /* a rank may have failed in the last steps of the creation */
-    YOKE_TRY(yoke_comm_create(MPI_COMM_WORLD, NULL, &control, &t->control));
-    struct yoke_comm_choice explained;
-    YOKE_TRY(yoke_comm_explain(t->comm, "all_reduce", 1, YOKE_F32, YOKE_SUM, &explained));
-    yokei_text(t->plan.comm_costs, sizeof t->plan.comm_costs, "%s", explained.costs);
-    yokei_text(t->plan.comm_shares, sizeof t->plan.comm_shares, "%s", explained.shares);
     return YOKE_OK;
 }
 
@@ -460,7 +425,7 @@ static yoke_status train(const struct cli_context *context, struct yokei_trainin
     YOKE_TRY(note_left_out(t));
     YOKE_TRY(check_validation(o, t));
     YOKE_TRY(yoke_device_open(context->device ? context->device : cli_text(o, "device"), NULL, &t->device));
-    YOKE_TRY(open_communicators(context, t));
+    YOKE_TRY(cli_open_communicators(context, t));
     YOKE_TRY(agree_on_run_dir(context, t, run_dir, sizeof run_dir));
     YOKE_TRY(cli_run_record(context, t));
     cli_progress_begin("%s", "");

@@ -72,6 +72,17 @@ static void open_tokens(struct yokei_postmortem *p)
     p->tokens = NULL;
 }
 
+static yoke_status list_devices(struct yokei_postmortem *p)
+{
+    p->facts->devices = calloc((size_t)p->boxes->n, sizeof *p->facts->devices);
+    if (!p->facts->devices) return yoke_fail(YOKE_ENOMEM, "post-mortem: no host memory");
+    for (int r = 0; r < p->boxes->n; r++)
+        if (p->boxes->box[r])
+            yokei_text(p->facts->devices[r], sizeof p->facts->devices[r], "%s",
+                       p->boxes->box[r]->head.device);
+    return YOKE_OK;
+}
+
 static yoke_status open_run(struct yokei_postmortem *p)
 {
     YOKE_TRY(yokei_boxes_read(p->config->run, &p->boxes));
@@ -94,6 +105,7 @@ static yoke_status open_run(struct yokei_postmortem *p)
     p->then = calloc(2 * (size_t)p->boxes->n_model_layers + 2, sizeof *p->then);
     if (!p->then) return yoke_fail(YOKE_ENOMEM, "post-mortem: no host memory");
     p->now = p->then + p->boxes->n_model_layers;
+    YOKE_TRY(list_devices(p));
     p->facts->has_box = true;
     read_plan(p);
     open_tokens(p);
@@ -167,7 +179,7 @@ static void check_ranks(struct yokei_postmortem *p, const struct yokei_postmorte
         const struct yokei_box_record *record = yokei_box_record(p->boxes->box[r], p->boxes->steps[i].at[r]);
         if (record->own_loss == 0) continue; /* the rank computes no loss */
         struct yokei_rank_loss *loss = &f->rank_loss[f->n_rank_losses];
-        *loss = (struct yokei_rank_loss){ .then = record->own_loss };
+        *loss = (struct yokei_rank_loss){ .rank = r, .then = record->own_loss };
         loss->now = yokei_postmortem_loss(p, start, start->step, record->first_sample, record->own_first,
                                           record->own_count);
         if (isnan(loss->now)) continue;
@@ -177,24 +189,45 @@ static void check_ranks(struct yokei_postmortem *p, const struct yokei_postmorte
     }
 }
 
-/* The mean loss of the step behind `resumed` with the weights of `start`; NaN: it cannot be computed. */
+/*
+ * The mean loss of the step behind `resumed` with the weights of `start`, of all samples or of those of a
+ * rank; NaN: it cannot be computed.
+ */
 static double loss_behind(struct yokei_postmortem *p, const struct yokei_postmortem_start *resumed,
-                          const struct yokei_postmortem_start *start)
+                          const struct yokei_postmortem_start *start, int rank)
 {
     const int64_t i = yokei_postmortem_find(p, resumed->step + 1);
+    const double T = (double)p->head->sequence;
     struct yokei_boxes_total t;
     yokei_boxes_step(p->boxes, i, &t, NULL);
     p->facts->recorded_loss = t.loss;
-    return yokei_postmortem_loss(p, start, resumed->step, t.first_sample, 0, p->head->batch)
-           / ((double)p->head->batch * (double)p->head->sequence);
+    if (rank < 0)
+        return yokei_postmortem_loss(p, start, resumed->step, t.first_sample, 0, p->head->batch)
+               / ((double)p->head->batch * T);
+    const struct yokei_box_record *r = yokei_box_record(p->boxes->box[rank], p->boxes->steps[i].at[rank]);
+    p->facts->recorded_loss = r->own_loss / ((double)r->own_count * T);
+    return yokei_postmortem_loss(p, start, resumed->step, r->first_sample, r->own_first, r->own_count)
+           / ((double)r->own_count * T);
+}
+
+/* If one rank alone differs, its samples are the evidence. A rank of a pipeline may compute no loss. */
+static int rank_of_loss(const struct yokei_postmortem *p, const struct yokei_postmortem_start *resumed)
+{
+    const struct yokei_ranks_off *off = &p->facts->own.ranks_off;
+    const int64_t i = yokei_postmortem_find(p, resumed->step + 1);
+    if (off->n != 1 || i < 0 || p->boxes->steps[i].at[off->rank[0]] < 0) return -1;
+    const struct yokei_box_record *r = yokei_box_record(p->boxes->box[off->rank[0]],
+                                                        p->boxes->steps[i].at[off->rank[0]]);
+    return r->own_loss != 0 && r->own_count > 0 ? off->rank[0] : -1;
 }
 
 static void check_stale(struct yokei_postmortem *p, const struct yokei_postmortem_start *start,
                         const struct yokei_postmortem_start *older)
 {
     struct yokei_postmortem_facts *f = p->facts;
-    f->resumed_loss = loss_behind(p, start, start);
-    f->stale_loss = loss_behind(p, start, older);
+    f->stale_rank = rank_of_loss(p, start);
+    f->resumed_loss = loss_behind(p, start, start, f->stale_rank);
+    f->stale_loss = loss_behind(p, start, older, f->stale_rank);
     f->stale_step = older->step;
     f->is_stale_tried = isfinite(f->resumed_loss) && isfinite(f->stale_loss);
 }
@@ -269,19 +302,22 @@ static void check_samples(struct yokei_postmortem *p, const struct yokei_postmor
 
 /* ---- the replays ---- */
 
+/* `device` NULL: in the layout of the run. */
 static void repeat(struct yokei_postmortem *p, const struct yokei_postmortem_start *start, const char *device,
                    bool in_f32, double rate, int64_t last, struct yokei_replayed *out)
 {
     const struct yokei_postmortem_order o = {
         .start = start, .device = device, .in_f32 = in_f32, .rate = rate, .last = last
     };
-    char text[200];
+    char text[200], where[64];
+    yokei_text(where, sizeof where, "%d ranks", (int)p->plan.n_ranks);
+    if (device) yokei_text(where, sizeof where, "%s", device);
     yokei_text(text, sizeof text, "repeating steps %" PRId64 " to %" PRId64 " on %s%s%s", start->step + 1,
-               last, device, in_f32 ? " in f32" : "", rate != 1 ? " with a lower learning rate" : "");
+               last, where, in_f32 ? " in f32" : "", rate != 1 ? " with a lower learning rate" : "");
     busy(p, text);
     yokei_postmortem_replay(p, &o, out);
-    if (!out->ran && !(p->config->is_other_optional && device == p->config->other))
-        yokei_postmortem_miss(p->facts, "a replay on %s%s from step %" PRId64 ": %.200s", device,
+    if (!out->ran && !(p->config->is_other_optional && device && device == p->config->other))
+        yokei_postmortem_miss(p->facts, "a replay on %s%s from step %" PRId64 ": %.200s", where,
                               in_f32 ? " in f32" : "", start->step, out->why);
 }
 
@@ -312,6 +348,7 @@ static void repeat_others(struct yokei_postmortem *p, const struct yokei_postmor
     struct yokei_postmortem_facts *f = p->facts;
     const int64_t last = f->own.off_step >= 0 ? f->own.off_step : p->end;
     const struct yokei_postmortem_config *c = p->config;
+    if (f->own.n_ranks > 1) repeat(p, start, "host", false, 1, YOKE_MIN(last, start->step + 2), &f->alone);
     if (strcmp(f->precision, "f32") != 0) repeat(p, start, device, true, 1, last, &f->f32);
     if (c->other && strcmp(c->other, device) != 0)
         repeat(p, start, c->other, false, 1, YOKE_MIN(last, start->step + 2), &f->other);
@@ -319,6 +356,8 @@ static void repeat_others(struct yokei_postmortem *p, const struct yokei_postmor
     if (f->own.off_step < 0 && (has_diverged || f->worst_update > YOKEI_WILD_UPDATE))
         repeat(p, start, device, false, 0.1, p->end, &f->slower);
 }
+
+static bool is_off_at_once(const struct yokei_replayed *r) { return r->ran && r->off_step == r->from + 1; }
 
 static void gather(struct yokei_postmortem *p)
 {
@@ -332,21 +371,25 @@ static void gather(struct yokei_postmortem *p)
     busy(p, "comparing the tokens");
     yokei_postmortem_check_tokens(p, YOKE_MAX(f->odd_step - p->config->most_steps, (int64_t)1), p->end);
     if (!n || !p->tokens) return;
-    const int used = repeat_own(p, start, n, device);
+    int used = yokei_postmortem_has_layout(p) ? repeat_own(p, start, n, NULL) : -1;
+    if (used < 0) used = repeat_own(p, start, n, device);
     if (used < 0) return;
     f->start_step = start[used].step;
     f->is_resume = start[used].is_resume;
     repeat_others(p, &start[used], device);
     busy(p, "computing the losses of samples");
     if (f->own.off_step < 0) check_samples(p, &start[0]);
-    if (f->own.off_step == f->own.from + 1) check_ranks(p, &start[used]);
+    if (is_off_at_once(&f->own) || is_off_at_once(&f->alone) || is_off_at_once(&f->other))
+        check_ranks(p, &start[used]);
     for (int i = 0; i < n && f->is_resume && f->own.off_step == f->own.from + 1 && !f->is_stale_tried; i++)
         if (start[i].step < start[used].step) check_stale(p, &start[used], &start[i]);
 }
 
 yoke_status yokei_postmortem_gather(const struct yokei_postmortem_config *c, struct yokei_postmortem_facts *f)
 {
-    *f = (struct yokei_postmortem_facts){ .start_step = -1, .tokens_step = -1, .rate_step = -1 };
+    *f = (struct yokei_postmortem_facts){
+        .start_step = -1, .tokens_step = -1, .rate_step = -1, .stale_rank = -1
+    };
     struct yokei_postmortem p = { .config = c, .facts = f };
     const yoke_status status = open_run(&p);
     if (!status) gather(&p);
@@ -355,4 +398,10 @@ yoke_status yokei_postmortem_gather(const struct yokei_postmortem_config *c, str
     free(p.then);
     yokei_boxes_free(p.boxes);
     return status;
+}
+
+void yokei_postmortem_free(struct yokei_postmortem_facts *f)
+{
+    free(f->devices);
+    f->devices = NULL;
 }

@@ -8,6 +8,7 @@
 #include "train/blackbox/box.h"
 #include "train/plan/run_plan.h"
 #include "train/postmortem/postmortem.h"
+#include "train/run/loop.h"
 #include "train/text/tokens.h"
 
 enum { YOKEI_POSTMORTEM_SAMPLES = 256 };
@@ -36,6 +37,7 @@ struct yokei_postmortem {
     uint32_t attempt;                     /* the start of the run to which the odd step belongs */
     int64_t end;                          /* the last step that is repeated */
     struct yokei_boxes_layer *then, *now; /* [n_model_layers] */
+    bool are_devices_noted;               /* a device that is another one now is listed as missing */
 };
 
 /** Where a replay begins. */
@@ -58,14 +60,18 @@ void yokei_postmortem_check_tokens(struct yokei_postmortem *p, int64_t first, in
 
 struct yokei_postmortem_order {
     const struct yokei_postmortem_start *start;
-    const char *device;
+    const char *device; /* NULL: the devices and the layout of the run */
     bool in_f32;
     double rate; /* factor for the learning rate */
     int64_t last;
+    const char
+        *save; /* a folder for a checkpoint behind the last step, in the layout of the run; NULL: none */
 };
-/** Repeat steps in a process of its own, and compare them with their records. */
+/** Repeat steps in a process or a job of its own, and compare them with their records. */
 void yokei_postmortem_replay(struct yokei_postmortem *p, const struct yokei_postmortem_order *order,
                              struct yokei_replayed *out);
+/** A callback of the trainer (struct yokei_training) that ends a replay behind step `last`. */
+void yokei_replay_end_behind(struct yokei_training *t, int64_t first, int64_t last);
 /**
  * The losses per token of the worst parts of n samples with the weights of a start, on `device`, in a process
  * of its own. n is at most YOKEI_POSTMORTEM_SAMPLES. False: `why` says why it failed.
@@ -81,5 +87,22 @@ bool yokei_postmortem_probe(struct yokei_postmortem *p, const struct yokei_postm
  */
 double yokei_postmortem_loss(struct yokei_postmortem *p, const struct yokei_postmortem_start *start,
                              int64_t step, int64_t batch, int64_t first, int64_t count);
+
+/* ---- layout.c ---- */
+
+/** Whether the plan and the caller allow a replay in the layout of the run. */
+bool yokei_postmortem_has_layout(const struct yokei_postmortem *p);
+/**
+ * Run the job of a replay, whose files are in `folder`. False: it failed, and `why` says why. Its black box
+ * may have steps also then.
+ */
+bool yokei_postmortem_run_layout(struct yokei_postmortem *p, const struct yokei_postmortem_order *order,
+                                 const char *folder, char *why, size_t bytes);
+
+/* ---- compare.c ---- */
+
+/** Compare the black box of a replay in `folder` with that of the run. */
+void yokei_postmortem_compare(struct yokei_postmortem *p, const struct yokei_postmortem_order *order,
+                              const char *folder, struct yokei_replayed *out);
 
 #endif

@@ -89,6 +89,31 @@ static bool is(struct yokei_verdict *v, enum yokei_culprit cause, int64_t step, 
 static bool is_off(const struct yokei_replayed *r) { return r->ran && r->off_step >= 0; }
 static bool is_same(const struct yokei_replayed *r) { return r->ran && r->off_step < 0; }
 
+static bool is_at_once(const struct yokei_replayed *r) { return is_off(r) && r->off_step == r->from + 1; }
+
+static const char *device_of(const struct yokei_postmortem_facts *f, int rank)
+{
+    return f->devices && rank >= 0 && rank < f->n_ranks && f->devices[rank][0] ? f->devices[rank] : "?";
+}
+
+static void blame_rank(struct yokei_verdict *v, int rank)
+{
+    for (int i = 0; i < v->n_ranks; i++)
+        if (v->rank[i] == rank) return;
+    if (v->n_ranks < YOKEI_POSTMORTEM_RANKS) v->rank[v->n_ranks++] = rank;
+}
+
+/* Name the ranks that differ. */
+static void blame(const struct yokei_postmortem_facts *f, struct yokei_verdict *v,
+                  const struct yokei_ranks_off *off)
+{
+    for (int i = 0; i < off->n; i++) {
+        blame_rank(v, off->rank[i]);
+        show(v, "of %d ranks, rank %d on %s differs: %s", f->n_ranks, off->rank[i],
+             device_of(f, off->rank[i]), off->what);
+    }
+}
+
 /* ---- the rules ---- */
 
 static bool rate_was_wrong(const struct yokei_postmortem_facts *f, struct yokei_verdict *v)
@@ -111,6 +136,7 @@ static bool tokens_were_wrong(const struct yokei_postmortem_facts *f, struct yok
     }
     show(v, "in step %" PRId64 " rank %d read other tokens than the file has at these places now",
          f->tokens_step, f->tokens_rank);
+    if (f->n_ranks > 1) blame_rank(v, f->tokens_rank);
     return is(v, YOKEI_CULPRIT_DATA, f->tokens_step, NULL);
 }
 
@@ -147,10 +173,11 @@ static bool samples_were_bad(const struct yokei_postmortem_facts *f, struct yoke
 static void say_off(struct yokei_verdict *v, const struct yokei_replayed *r)
 {
     show(v,
-         "repeated on %s in %s from step %" PRId64 ", step %" PRId64
+         "repeated on %s%s in %s from step %" PRId64 ", step %" PRId64
          " is the first that differs from its record: "
          "loss %.9g then, %.9g now; gradient norm %.9g then, %.9g now",
-         r->device, r->precision, r->from, r->off_step, r->loss_then, r->loss_now, r->norm_then, r->norm_now);
+         r->device, r->n_ranks > 1 ? " and the devices of the other ranks" : "", r->precision, r->from,
+         r->off_step, r->loss_then, r->loss_now, r->norm_then, r->norm_now);
     if (r->n_layers_off)
         show(v, "%d of %d layers differ in that step; the first one is %s, by its %s", r->n_layers_off,
              r->n_layers, r->layer, r->what);
@@ -184,6 +211,7 @@ static bool was_stale(const struct yokei_postmortem_facts *f, struct yokei_verdi
          ", but the loss of the next step (%.9g) is that of "
          "the weights of step %" PRId64 " (%.9g), not of step %" PRId64 " (%.9g)",
          f->start_step, f->recorded_loss, f->stale_step, f->stale_loss, f->start_step, f->resumed_loss);
+    if (f->stale_rank >= 0) blame(f, v, &f->own.ranks_off);
     return is(v, YOKEI_CULPRIT_RESUME, f->own.off_step, NULL);
 }
 
@@ -206,9 +234,45 @@ static bool device_was_wrong(const struct yokei_postmortem_facts *f, struct yoke
     if (!n_off || !n_right) return false;
     for (int r = 0; r < f->n_rank_losses; r++)
         show(v, "rank %d on %s: the losses of its samples add up to %.9g in its record, and to %.9g now: %s",
-             r, f->rank_loss[r].device, f->rank_loss[r].then, f->rank_loss[r].now,
+             f->rank_loss[r].rank, f->rank_loss[r].device, f->rank_loss[r].then, f->rank_loss[r].now,
              f->rank_loss[r].is_off ? "wrong" : "right");
+    for (int r = 0; r < f->n_rank_losses; r++)
+        if (f->rank_loss[r].is_off) blame_rank(v, f->rank_loss[r].rank);
+    const struct yokei_replayed *off = is_off(&f->own) ? &f->own : is_off(&f->alone) ? &f->alone : &f->other;
+    return is(v, YOKEI_CULPRIT_DEVICE, off->off_step, off->layer);
+}
+
+/*
+ * Some ranks differ in every step, and the others do not. If they are the first stage of a pipeline, all
+ * stages may compute wrongly.
+ */
+static bool some_ranks_were_wrong(const struct yokei_postmortem_facts *f, struct yokei_verdict *v)
+{
+    const struct yokei_ranks_off *off = &f->own.ranks_off;
+    if (!off->n || off->is_first_stage) return false;
+    blame(f, v, off);
+    show(v, "they differ in the first step that is repeated, and the other ranks are right");
     return is(v, YOKEI_CULPRIT_DEVICE, f->own.off_step, f->own.layer);
+}
+
+/*
+ * The layout of the run repeats its numbers, and one rank of the host does not. Either a device computes
+ * wrongly now as it did then, or the layout does.
+ */
+static bool layout_disagrees(const struct yokei_postmortem_facts *f, struct yokei_verdict *v)
+{
+    if (f->own.n_ranks < 2 || !is_at_once(&f->alone)) return false;
+    say_off(v, &f->alone);
+    show(v, "in the layout of the run the steps are as recorded, so one rank and that layout do not agree");
+    if (device_was_wrong(f, v)) return true;
+    if (f->alone.ranks_off.n && !f->alone.ranks_off.is_first_stage) {
+        blame(f, v, &f->alone.ranks_off);
+        return is(v, YOKEI_CULPRIT_DEVICE, f->alone.off_step, f->alone.layer);
+    }
+    bool is_mixed = false;
+    for (int r = 1; r < f->n_ranks; r++) is_mixed = is_mixed || strcmp(device_of(f, r), device_of(f, 0)) != 0;
+    is_mixed = is_mixed || strcmp(device_of(f, 0), "host") != 0;
+    return is(v, is_mixed ? YOKEI_CULPRIT_DEVICE : YOKEI_CULPRIT_LAYER, f->alone.off_step, f->alone.layer);
 }
 
 /* The record is not what the same steps give now. */
@@ -218,17 +282,18 @@ static void judge_difference(const struct yokei_postmortem_facts *f, struct yoke
     say_off(v, own);
     rule_out(v, "the learning rate, the samples and the precision: a replay repeats them, and it does not go "
                 "where the run went");
-    if (scale_was_wrong(own, v) || was_stale(f, v) || device_was_wrong(f, v)) return;
-    const bool at_once = own->off_step == own->from + 1;
-    const bool is_elsewhere_right = is_same(&f->elsewhere)
-                                    || (is_off(&f->elsewhere)
-                                        && f->elsewhere.off_step > f->elsewhere.from + 1);
+    const bool at_once = is_at_once(own),
+               is_elsewhere_right = is_same(&f->elsewhere)
+                                    || (is_off(&f->elsewhere) && !is_at_once(&f->elsewhere));
+    if (scale_was_wrong(own, v) || was_stale(f, v)) return;
+    if (at_once && !is_elsewhere_right && device_was_wrong(f, v)) return;
     if (at_once && f->is_resume && is_elsewhere_right) {
         show(v,
              "the run went on from the checkpoint of step %" PRId64
              ", and what it trained on with is not what "
              "the checkpoint holds; from step %" PRId64 " on the steps before the resume are right",
              own->from, f->elsewhere.from);
+        blame(f, v, &own->ranks_off);
         is(v, YOKEI_CULPRIT_RESUME, own->off_step, NULL);
         return;
     }
@@ -238,11 +303,13 @@ static void judge_difference(const struct yokei_postmortem_facts *f, struct yoke
                     : "the loss of that step is right, and a gradient is wrong: so a bit flipped "
                       "between the forward pass and the sum of the gradients");
         rule_out(v, "a bug in a layer and the arithmetic of the device: they would be wrong in every step");
+        blame(f, v, &own->ranks_off);
         is(v, YOKEI_CULPRIT_BIT, own->off_step, own->layer);
         return;
     }
     if (is_off(&f->elsewhere))
         show(v, "from step %" PRId64 ", too, the first step differs at once", f->elsewhere.from);
+    if (some_ranks_were_wrong(f, v)) return;
     show(v, "every step is different at once, on every rank: so the program of then computed otherwise");
     rule_out(v, "a flipped bit: it would change the steps from one step on");
     is(v, YOKEI_CULPRIT_LAYER, own->off_step, own->layer);
@@ -309,6 +376,7 @@ static void judge_same(const struct yokei_postmortem_facts *f, struct yokei_verd
              "a flipped bit, and a program that was otherwise: %" PRId64 " steps from step %" PRId64
              " on are repeated %s",
              f->own.n_compared, f->own.from, f->own.is_exact ? "bit for bit" : "but for rounding");
+    if (layout_disagrees(f, v)) return;
     if (samples_were_bad(f, v) || precision_was_wrong(f, v) || other_device_disagrees(f, v)
         || rate_was_too_high(f, v))
         return;

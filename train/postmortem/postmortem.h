@@ -5,6 +5,8 @@
  *   look.c    what the black box says: the first odd step, the learning rates, the data;
  *   replay.c  steps of the run are repeated from a checkpoint, in other precisions and on other devices, and
  *             the losses of single samples are computed with the weights of a checkpoint;
+ *   layout.c  steps are repeated by a job with the ranks, the devices and the layout of the run;
+ *   compare.c compares the records of a replay with those of the run, and finds the ranks that differ;
  *   facts.c   puts these together to facts;
  *   judge.c   from facts to a verdict. It is pure: it reads no file and runs nothing.
  */
@@ -29,24 +31,36 @@ enum yokei_odd {
 };
 extern const char *const yokei_odd_names[YOKEI_N_ODDS];
 
+enum { YOKEI_POSTMORTEM_RANKS = 16, YOKEI_POSTMORTEM_MISSING = 12, YOKEI_POSTMORTEM_BAD = 96 };
+
+/** The ranks that differ in a step, where other ranks do not. */
+struct yokei_ranks_off {
+    int n, rank[YOKEI_POSTMORTEM_RANKS]; /* n is 0: all ranks differ, or no number tells them apart */
+    char what[96];                       /* what differs on them: "the loss of its samples" */
+    /* they are the whole first stage of a pipeline, so the other stages got wrong numbers from them */
+    bool is_first_stage;
+};
+
 /** Steps of the run that were repeated, compared with their records. */
 struct yokei_replayed {
     bool ran;
     bool is_exact; /* the same device, choices, precision and layout: the bits must be the same */
-    char device[32], precision[8];
-    int64_t from, n_compared; /* the step behind which it began, and the steps that were compared */
-    int64_t off_step;         /* the first step that differs from its record; -1: none does */
+    int n_ranks;   /* of the replay; more than 1: it had the layout of the run */
+    char device[32], precision[8]; /* device: of the first rank */
+    int64_t from, n_compared;      /* the step behind which it began, and the steps that were compared */
+    int64_t off_step;              /* the first step that differs from its record; -1: none does */
     /* of that step: whether the loss differs; the layers whose numbers differ, and the first one of them */
     bool is_loss_off;
     int n_layers_off, n_layers;
     char layer[64], what[24]; /* what: "output" or "gradient" of the layer */
+    struct yokei_ranks_off ranks_off;
     double loss_then, loss_now, norm_then, norm_now, scale_then, scale_now;
+    int64_t last_step;   /* the last step that was repeated */
+    bool is_cut;         /* a rank of the replay was lost behind that step */
     int64_t failed_step; /* the step in which a loss was not finite, or that overflowed for good; -1: none */
     double last_loss;    /* of the last finite step */
     char why[320];       /* why it did not run */
 };
-
-enum { YOKEI_POSTMORTEM_RANKS = 16, YOKEI_POSTMORTEM_MISSING = 12, YOKEI_POSTMORTEM_BAD = 96 };
 
 /** A sample whose loss was computed with the weights of a checkpoint. */
 struct yokei_sample_loss {
@@ -92,11 +106,14 @@ struct yokei_postmortem_facts {
     bool is_resume; /* the run itself went on from this checkpoint */
     struct yokei_replayed own, f32, other;
     struct yokei_replayed elsewhere; /* the same as `own`, from another start */
+    /* if `own` had several ranks: the first steps on one rank of the host */
+    struct yokei_replayed alone;
     /* with a tenth of the learning rate */
     struct yokei_replayed slower;
     /* the rank's loss in the first step behind the start: as recorded, and as computed now */
     int n_rank_losses;
     struct yokei_rank_loss {
+        int rank;
         char device[32];
         double then, now;
         bool is_off;
@@ -104,7 +121,9 @@ struct yokei_postmortem_facts {
     /* the first step behind a resumed checkpoint, computed with the weights of an older one */
     bool is_stale_tried;
     int64_t stale_step; /* the older checkpoint's step */
+    int stale_rank;     /* the losses are those of this rank's samples; -1: of all samples */
     double stale_loss, resumed_loss, recorded_loss;
+    char (*devices)[32]; /* [n_ranks] the device of each rank; "": unknown */
     /* what could not be read or done */
     int n_missing;
     char missing[YOKEI_POSTMORTEM_MISSING][320];
@@ -137,6 +156,7 @@ struct yokei_verdict {
     enum yokei_culprit cause;
     int64_t step; /* the first step that is wrong; -1: none */
     char layer[64];
+    int n_ranks, rank[YOKEI_POSTMORTEM_RANKS]; /* the ranks at fault; n_ranks 0: unknown, or all of them */
     int n_evidence, n_ruled_out;
     char evidence[YOKEI_VERDICT_LINES][YOKEI_VERDICT_BYTES];
     char ruled_out[YOKEI_VERDICT_LINES][YOKEI_VERDICT_BYTES];
@@ -145,6 +165,15 @@ struct yokei_verdict {
 void yokei_postmortem_judge(const struct yokei_postmortem_facts *facts, struct yokei_verdict *verdict_out);
 
 /* ---- facts.c ---- */
+
+/** A replay in the layout of the run, for the program that can start jobs. */
+struct yokei_postmortem_job {
+    int n_ranks;
+    const char *devices; /* of the ranks, in the order of the job: "host,opencl:0" */
+    const char *folder;  /* for the files of the job; it is there, and empty but for the order */
+    const char *order;   /* the path of the file for yokei_replay_order_read; every rank reads it */
+    double seconds;      /* the most seconds of the job */
+};
 
 struct yokei_postmortem_config {
     const char *run;         /* the run directory */
@@ -159,13 +188,19 @@ struct yokei_postmortem_config {
     double seconds;          /* the most seconds of one replay */
     int64_t most_steps;      /* the most steps that a replay repeats */
     void (*busy)(void *context, const char *text); /* may be NULL */
+    /*
+     * Run the job, and wait for its end. False: a rank failed, or it took too long, and `why` says what
+     * happened. NULL: all replays have one rank.
+     */
+    bool (*run_job)(void *context, const struct yokei_postmortem_job *job, char *why, size_t bytes);
     void *context;
 };
 /**
- * Gather the facts of a run. What cannot be read or done is listed in `missing`. YOKE_EDATA: there is no
+ * Gather the facts of a run; yokei_postmortem_free frees them, also after an error. What cannot be read or done is listed in `missing`. YOKE_EDATA: there is no
  * black box. YOKE_ENOMEM.
  */
 yoke_status yokei_postmortem_gather(const struct yokei_postmortem_config *config,
                                     struct yokei_postmortem_facts *facts_out);
+void yokei_postmortem_free(struct yokei_postmortem_facts *facts);
 
 #endif

@@ -4,9 +4,10 @@
  * every step. The two boxes are then compared. Each replay is a process of its own with a time limit. So a
  * device that hangs, or a program that dies, ends the replay and not the post-mortem.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
+#include <inttypes.h>
 #include <math.h>
 #include <omp.h>
 #include <poll.h>
@@ -115,13 +116,22 @@ static void stop_before_last(void *context, const struct yokei_training_progress
     if (progress->step >= last_step - 1) stop = 1;
 }
 
+void yokei_replay_end_behind(struct yokei_training *t, int64_t first, int64_t last)
+{
+    last_step = last;
+    stop = first >= last - 1;
+    t->stop = &stop;
+    t->progress = stop_before_last;
+}
+
 /*
- * Whether the replay repeats the run as it was: one rank, a device of the same name, the same precision. Then
- * the bits must be the same, unless the device of that name is another one now: see compare.
+ * Whether the replay repeats the run as it was: the same layout, devices of the same names, the same
+ * precision. Then the bits must be the same, unless a device of that name is another one now: see compare.c.
  */
 static bool is_exact(const struct yokei_postmortem *p, const struct yokei_postmortem_order *o)
 {
-    return p->boxes->n == 1 && !o->in_f32 && o->rate == 1 && !strcmp(o->device, p->head->device);
+    if (o->in_f32 || o->rate != 1) return false;
+    return !o->device || (p->boxes->n == 1 && !strcmp(o->device, p->head->device));
 }
 
 static void lay_on_one_rank(struct yokei_plan *plan)
@@ -176,10 +186,7 @@ static yoke_status replay(struct work *w)
     t.validation_tokens = t.plan.sequence;
     t.black_box_every = 1;
     t.run_dir = w->folder;
-    t.stop = &stop;
-    t.progress = stop_before_last;
-    last_step = w->order->last;
-    stop = w->order->start->step >= last_step - 1;
+    yokei_replay_end_behind(&t, w->order->start->step, w->order->last);
     YOKE_TRY(yoke_device_open(w->order->device, NULL, &t.device));
     return yokei_training_run(&t, &result);
 }
@@ -307,92 +314,51 @@ bool yokei_postmortem_probe(struct yokei_postmortem *p, const struct yokei_postm
     return ok;
 }
 
-/* ---- comparing ---- */
+/* ---- replays ---- */
 
-static bool differs(double a, double b, double tolerance)
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place)
 {
-    if (isfinite(a) != isfinite(b)) return true;
-    return isfinite(a) && fabs(a - b) > tolerance * fmax(fabs(a), fabs(b));
+    (void)info, (void)kind, (void)place;
+    return remove(path) && errno != ENOENT ? 1 : 0;
 }
 
-/*
- * Compare a step with its record. Two layouts, devices or precisions round otherwise, and the differences
- * grow from step to step.
- */
-static bool compare_step(struct yokei_postmortem *p, const struct yokei_boxes_total *then,
-                         const struct yokei_boxes_total *now, struct yokei_replayed *out)
-{
-    const double n = (double)(then->step - out->from), grown = out->is_exact ? 0 : 1 + 0.2 * n,
-                 rounding = yokei_postmortem_rounding(p->head->precision), loss = rounding * grown,
-                 norm = fmax(2 * rounding, 1e-2) * grown;
-    const bool is_whole = !((then->flags | now->flags) & (YOKEI_BOX_UNFINISHED | YOKEI_BOX_OVERFLOW));
-    int n_off = 0, first = -1;
-    out->is_loss_off = differs(then->loss, now->loss, loss);
-    for (int l = 0; l < p->boxes->n_model_layers; l++)
-        n_off += is_whole && differs(p->then[l].gradient_norm, p->now[l].gradient_norm, 2 * norm);
-    /* of the outputs the lowest layer is the first one; of the gradients the highest one */
-    for (int l = 0; l < p->boxes->n_model_layers && first < 0; l++)
-        if (is_whole && !isnan(p->then[l].largest)
-            && differs(p->then[l].largest, p->now[l].largest, 10 * norm))
-            first = l;
-    const bool in_output = first >= 0;
-    for (int l = p->boxes->n_model_layers - 1; l >= 0 && first < 0; l--)
-        if (is_whole && differs(p->then[l].gradient_norm, p->now[l].gradient_norm, 2 * norm)) first = l;
-    const bool is_off = out->is_loss_off
-                        || (is_whole && differs(then->gradient_norm, now->gradient_norm, norm))
-                        || (out->is_exact && n_off) || then->loss_scale != now->loss_scale;
-    if (!is_off) return false;
-    out->off_step = then->step;
-    out->loss_then = then->loss, out->loss_now = now->loss;
-    out->norm_then = then->gradient_norm, out->norm_now = now->gradient_norm;
-    out->scale_then = then->loss_scale, out->scale_now = now->loss_scale;
-    out->n_layers_off = n_off;
-    out->n_layers = p->boxes->n_model_layers;
-    if (first >= 0) yokei_text(out->layer, sizeof out->layer, "%s", p->boxes->layer[first]);
-    yokei_text(out->what, sizeof out->what, "%s", in_output ? "output" : "gradient");
-    return true;
-}
+/* The folder of a replay has its black boxes, and may have a checkpoint. */
+static void remove_folder(const char *folder) { nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
 
-static void compare(struct yokei_postmortem *p, const struct yokei_postmortem_order *o, const char *folder,
-                    struct yokei_replayed *out)
+/* In a process of its own, on one rank. */
+static void replay_alone(struct yokei_postmortem *p, const struct yokei_postmortem_order *order,
+                         const char *folder, struct yokei_replayed *out)
 {
-    struct yokei_boxes *again = NULL;
-    if (yokei_boxes_read(folder, &again) || again->n_model_layers != p->boxes->n_model_layers) {
-        yokei_text(out->why, sizeof out->why, "its black box cannot be read: %s", yoke_last_error());
-        yokei_boxes_free(again);
+    struct work w = { .run = replay, .p = p, .order = order, .folder = folder, .shared = share() };
+    if (!w.shared) {
+        yokei_text(out->why, sizeof out->why, "no host memory: %s", strerror(errno));
         return;
     }
-    out->ran = again->n_steps > 0;
-    out->is_exact = out->is_exact && again->box[0] && yokei_box_computes_alike(p->head, &again->box[0]->head);
-    for (int64_t i = 0; i < again->n_steps; i++) {
-        struct yokei_boxes_total then, now;
-        yokei_boxes_step(again, i, &now, p->now);
-        if (!isfinite(now.loss)) {
-            out->failed_step = now.step;
-            if (o->rate != 1) break;
-        } else
-            out->last_loss = now.loss;
-        const int64_t at = yokei_postmortem_find(p, now.step);
-        if (o->rate != 1 || at < 0 || out->off_step >= 0) continue;
-        yokei_boxes_step(p->boxes, at, &then, p->then);
-        if (o->in_f32) then.loss_scale = now.loss_scale; /* f32 needs none */
-        if (!then.is_whole) continue;
-        out->n_compared++;
-        compare_step(p, &then, &now, out);
+    if (run_apart(&w, p->config->seconds, out->why, sizeof out->why)) {
+        const yoke_status status = w.shared->status;
+        if (!status || status == YOKE_EABORTED || status == YOKE_EPREEMPTED || status == YOKE_ENUMERIC)
+            yokei_postmortem_compare(p, order, folder, out);
+        else
+            yokei_text(out->why, sizeof out->why, "%s", w.shared->why);
+        if (out->ran && status == YOKE_ENUMERIC && out->failed_step < 0) out->failed_step = order->last;
     }
-    yokei_boxes_free(again);
+    munmap(w.shared, sizeof *w.shared);
 }
 
-static void remove_folder(const char *folder)
+/* In a job. If a rank was lost, the steps before it count. */
+static void replay_in_layout(struct yokei_postmortem *p, const struct yokei_postmortem_order *order,
+                             const char *folder, struct yokei_replayed *out)
 {
-    DIR *dir = opendir(folder);
-    for (struct dirent *e; dir && (e = readdir(dir));) {
-        char path[4600];
-        yokei_text(path, sizeof path, "%s/%s", folder, e->d_name);
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0) unlink(path);
+    char lost[320] = "";
+    const bool ok = yokei_postmortem_run_layout(p, order, folder, lost, sizeof lost);
+    yokei_postmortem_compare(p, order, folder, out);
+    if (ok) return;
+    if (out->ran && out->failed_step < 0 && out->last_step < order->last) {
+        out->is_cut = true;
+        yokei_postmortem_miss(p->facts, "the replay in the layout of the run behind step %" PRId64 ": %.200s",
+                              out->last_step, lost);
     }
-    if (dir) closedir(dir);
-    rmdir(folder);
+    yokei_text(out->why, sizeof out->why, "%s", lost);
 }
 
 void yokei_postmortem_replay(struct yokei_postmortem *p, const struct yokei_postmortem_order *order,
@@ -401,29 +367,19 @@ void yokei_postmortem_replay(struct yokei_postmortem *p, const struct yokei_post
     const char *temporary = getenv("TMPDIR");
     char folder[4096];
     *out = (struct yokei_replayed){ .is_exact = is_exact(p, order),
+                                    .n_ranks = order->device ? 1 : (int)p->plan.n_ranks,
                                     .from = order->start->step,
                                     .off_step = -1,
                                     .failed_step = -1,
                                     .last_loss = NAN };
-    yokei_text(out->device, sizeof out->device, "%s", order->device);
+    yokei_text(out->device, sizeof out->device, "%s", order->device ? order->device : p->head->device);
     yokei_text(out->precision, sizeof out->precision, "%s", order->in_f32 ? "f32" : p->facts->precision);
     yokei_text(folder, sizeof folder, "%s/yoke-postmortem.XXXXXX",
                temporary && *temporary ? temporary : "/tmp");
-    struct work w = { .run = replay, .p = p, .order = order, .folder = folder, .shared = share() };
-    if (!w.shared || !mkdtemp(folder)) {
-        yokei_text(out->why, sizeof out->why, "no %s: %s", w.shared ? "folder for its files" : "host memory",
-                   strerror(errno));
-        if (w.shared) munmap(w.shared, sizeof *w.shared);
+    if (!mkdtemp(folder)) {
+        yokei_text(out->why, sizeof out->why, "no folder for its files: %s", strerror(errno));
         return;
     }
-    if (run_apart(&w, p->config->seconds, out->why, sizeof out->why)) {
-        const yoke_status status = w.shared->status;
-        if (!status || status == YOKE_EABORTED || status == YOKE_EPREEMPTED || status == YOKE_ENUMERIC)
-            compare(p, order, folder, out);
-        else
-            yokei_text(out->why, sizeof out->why, "%s", w.shared->why);
-        if (out->ran && status == YOKE_ENUMERIC && out->failed_step < 0) out->failed_step = order->last;
-    }
-    munmap(w.shared, sizeof *w.shared);
+    (order->device ? replay_alone : replay_in_layout)(p, order, folder, out);
     remove_folder(folder);
 }
