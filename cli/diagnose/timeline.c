@@ -157,30 +157,41 @@ static bool is_pass(int kind)
     return kind == YOKEI_FORWARD || kind == YOKEI_BACKWARD_INPUT || kind == YOKEI_BACKWARD_WEIGHT;
 }
 
-/* Whether any pass of the rank ran during this sum. */
-static bool runs_beside_passes(const struct yokei_timeline *t, int rank, int step, int sum)
+/* The seconds of a sum during which a pass of the rank ran. */
+static double beside_passes(const struct yokei_timeline *t, int rank, int step, int sum)
 {
     const struct yokei_timeline_span *s = yokei_timeline_span_of(t, rank, step, sum);
+    double seconds = 0;
     for (int n = 0; n < t->rank[rank].n; n++) {
         const struct yokei_timeline_span *p = yokei_timeline_span_of(t, rank, step, n);
-        if (is_pass(t->rank[rank].list[n].kind) && p->begin < s->end && p->end > s->begin) return true;
+        if (!is_pass(t->rank[rank].list[n].kind) || isnan(p->begin)) continue;
+        seconds += fmax(fmin(p->end, s->end) - fmax(p->begin, s->begin), 0);
     }
-    return false;
+    return seconds;
 }
 
-/* The file does not say when a call returned. If no sum ran beside a pass, the sums blocked their callers. */
+/*
+ * The file does not say when a call returned. If the sums ran beside passes for less than a twentieth of
+ * their time, they blocked their callers. Times of the file are rounded, so calls that follow each other may
+ * seem to overlap a little.
+ */
 static void find_returns(struct yokei_timeline *t)
 {
     for (int k = 0; k < t->n_ranks; k++) {
-        bool beside = false;
+        double beside = 0, sums = 0;
         for (int s = 0; s < t->n_steps; s++)
-            for (int n = 0; n < t->rank[k].n && !beside; n++)
-                beside = t->rank[k].list[n].kind == YOKEI_REDUCE && runs_beside_passes(t, k, s, n);
+            for (int n = 0; n < t->rank[k].n; n++) {
+                const struct yokei_timeline_span *p = yokei_timeline_span_of(t, k, s, n);
+                if (t->rank[k].list[n].kind != YOKEI_REDUCE || isnan(p->begin)) continue;
+                beside += beside_passes(t, k, s, n);
+                sums += p->end - p->begin;
+            }
         for (int s = 0; s < t->n_steps; s++)
             for (int n = 0; n < t->rank[k].n; n++) {
                 struct yokei_timeline_span *p = yokei_timeline_span_of(t, k, s, n);
                 const enum yokei_instruction_kind kind = (enum yokei_instruction_kind)t->rank[k].list[n].kind;
-                if (!yokei_goes_on(kind) || (kind == YOKEI_REDUCE && !beside)) p->returned = p->end;
+                if (!yokei_goes_on(kind) || (kind == YOKEI_REDUCE && beside < 0.05 * sums))
+                    p->returned = p->end;
             }
     }
 }
