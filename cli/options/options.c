@@ -330,14 +330,15 @@ const struct cli_option cli_option_table[] = {
       .help = "Number of ranks to plan for. Default: one for each entry of --devices, or 1" },
     { "devices", CLI_PLAN, CLI_LIST, .group = CLI_MODEL, .metavar = "SPEC,...",
       .help = "Device of each rank in turn, such as host,opencl:0. If the list is shorter than the number "
-              "of ranks, it is repeated. The devices must be on this machine. Default: host, or the first "
-              "device of --emulate" },
+              "of ranks, it is repeated. The devices must be on this machine, or with --cluster in its file, by "
+              "their names there. Default: host, the first device of --emulate, or the file's devices" },
     { "output", CLI_PLAN, CLI_TEXT, 'o', .group = CLI_FILES, .no_key = true, .metavar = "FILE",
       .help = "Write a plan.json for yoke train --plan to this file, even if the run does not fit" },
     { "search", CLI_PLAN, CLI_FLAG, .group = CLI_LAYOUT, .no_key = true,
       .help = "Search for the ten fastest layouts on the devices of --cluster" },
     { "cluster", CLI_PLAN, CLI_TEXT, .group = CLI_LAYOUT, .no_key = true, .metavar = "FILE",
-      .help = "Cluster file with the devices, the hosts and the links for --search" },
+      .help = "Cluster file with the devices, the hosts and the links for --search. Without --search, the "
+              "step of the layout that the options give is predicted on these devices" },
     { "largest-bubble", CLI_PLAN, CLI_REAL, .group = CLI_LAYOUT, .rare = true, .no_key = true, .value = "0",
       .metavar = "SHARE", .least = 0, .most = 1,
       .help =

@@ -22,7 +22,16 @@ struct cli_searched {
 /** The whole of yoke plan --search. Errors: 10 for wrong options or files, YOKE_ENOMEM if nothing fits. */
 yoke_status cli_plan_search(const struct cli_context *context);
 
+/**
+ * The whole of yoke plan --cluster without --search: predict the layout that the options describe. Errors: 10
+ * for wrong options or files, YOKE_ENOMEM if the layout does not fit.
+ */
+yoke_status cli_plan_predict(const struct cli_context *context);
+
 /* ---- plan_search_show.c ---- */
+/** The same for one layout, whose result is the first one. */
+void cli_predicted_show(const struct cli_searched *searched);
+yoke_status cli_predicted_json(const struct cli_searched *searched);
 void cli_search_show(const struct cli_searched *searched);
 yoke_status cli_search_json(const struct cli_searched *searched);
 

@@ -169,6 +169,20 @@ void cli_search_show(const struct cli_searched *x)
     cli_advice_show(x);
 }
 
+void cli_predicted_show(const struct cli_searched *x)
+{
+    const struct yokei_prediction *p = &x->result->best[0].prediction;
+    printf("batch            %lld sequences of %lld tokens", (long long)x->training->plan.batch,
+           (long long)x->training->plan.sequence);
+    for (int d = 0; d < p->n_shares && p->n_shares > 1; d++)
+        printf("%s%lld", d ? ":" : ", by replica ", (long long)p->shares[d]);
+    printf("\n");
+    show_best(x);
+    show_parts(x);
+    cli_goal_show(x->goal, x->result);
+    show_memory(x);
+}
+
 /* ---- JSON ---- */
 
 static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
@@ -242,6 +256,18 @@ yoke_status cli_search_json(const struct cli_searched *x)
                              "predicted", (json_int_t)r->counts.n_predicted, "search_seconds",
                              number(x->seconds), "best", best, "regions", regions_json(r), "cheapest",
                              cli_goal_cheapest(x->goal, r), "advice", cli_advice_json(x));
+    char *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
+    json_decref(root);
+    if (!text) return yoke_fail(YOKE_ENOMEM, "yoke plan: no host memory for the results");
+    puts(text);
+    free(text);
+    return YOKE_OK;
+}
+
+yoke_status cli_predicted_json(const struct cli_searched *x)
+{
+    json_t *root = ranked_json(x, &x->result->best[0]);
+    if (root) json_object_set_new(root, "schema", json_integer(1));
     char *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(root);
     if (!text) return yoke_fail(YOKE_ENOMEM, "yoke plan: no host memory for the results");

@@ -269,8 +269,8 @@ yoke_status cli_plan_of_config(const char *path, struct yokei_plan *plan_out, ch
 yoke_status cli_plan(const struct cli_context *context)
 {
     if (cli_flag(context->options, "search")) return cli_plan_search(context);
-    static const char *const of_search[] = { "cluster",
-                                             "memo",
+    if (cli_text(context->options, "cluster")) return cli_plan_predict(context);
+    static const char *const of_search[] = { "memo",
                                              "goal-tokens",
                                              "goal-time",
                                              "failure-rate",
@@ -280,7 +280,7 @@ yoke_status cli_plan(const struct cli_context *context)
                                              "advice" };
     for (size_t i = 0; i < YOKE_COUNT(of_search); i++)
         if (cli_is_set(context->options, of_search[i]))
-            return yoke_fail(YOKE_EINVAL, "yoke plan: --%s is for --search: add it, or leave --%s out",
+            return yoke_fail(YOKE_EINVAL, "yoke plan: --%s is for --search and --cluster: add one, or leave --%s out",
                              of_search[i], of_search[i]);
     struct yokei_training t = { .plan = YOKEI_PLAN_INIT };
     struct devices devices = { 0 };

@@ -107,6 +107,7 @@ static yoke_status begin(struct yokei_predicting *w)
     if (l->data > w->places.n_slots / l->pipeline)
         return yoke_fail(YOKE_ECONFIG, "planning: the layout has %d tensor groups of %d ranks for %d places",
                          l->data * l->pipeline, l->tensor, w->places.n_slots);
+    for (int i = 0; w->fixed.slots && i < l->data * l->pipeline; i++) w->places.slot[i] = w->fixed.slots[i];
     w->blocks = calloc((size_t)n_cuts, sizeof *w->blocks);
     w->shares = calloc((size_t)l->data, sizeof *w->shares);
     w->class_of = calloc((size_t)l->data, sizeof *w->class_of);
@@ -139,6 +140,10 @@ static yoke_status begin(struct yokei_predicting *w)
 static yoke_status deal(struct yokei_predicting *w)
 {
     const struct yokei_layout *l = w->l;
+    if (w->fixed.shares) {
+        memcpy(w->shares, w->fixed.shares, (size_t)l->data * sizeof *w->shares);
+        return YOKE_OK;
+    }
     double *seconds = calloc((size_t)l->data, sizeof *seconds);
     yoke_status status = seconds
                              ? YOKE_OK
@@ -375,7 +380,13 @@ static void rate(const struct yokei_predicting *w, struct yokei_prediction *out)
 
 yoke_status yokei_predict(yokei_predictor *p, const struct yokei_layout *l, struct yokei_prediction *out)
 {
-    struct yokei_predicting w = { .p = p, .l = l };
+    return yokei_predict_fixed(p, l, &(struct yokei_fixed_layout){ NULL, NULL }, out);
+}
+
+yoke_status yokei_predict_fixed(yokei_predictor *p, const struct yokei_layout *l,
+                                const struct yokei_fixed_layout *fixed, struct yokei_prediction *out)
+{
+    struct yokei_predicting w = { .p = p, .l = l, .fixed = *fixed };
     struct yokei_costs costs = { 0 };
     struct yokei_simulated simulated = { 0 };
     *out = (struct yokei_prediction){ 0 };

@@ -77,6 +77,17 @@ yoke_status yokei_predict(yokei_predictor *predictor, const struct yokei_layout 
                           struct yokei_prediction *prediction_out);
 void yokei_prediction_free(struct yokei_prediction *prediction);
 
+/** What a layout leaves open, if the caller fixes it. The caller owns both lists. */
+struct yokei_fixed_layout {
+    /* [data * pipeline] the slot of each tensor group, at yokei_layout_slot; NULL: those of the layout */
+    const struct yokei_slot_place *slots;
+    const int64_t *shares; /* [data] sequences of each replica, at least 1; NULL: yokei_layout_shares */
+};
+/** The same with fixed slots or shares. The layout's kinds must have the kinds of the slots. */
+yoke_status yokei_predict_fixed(yokei_predictor *predictor, const struct yokei_layout *layout,
+                                const struct yokei_fixed_layout *fixed,
+                                struct yokei_prediction *prediction_out);
+
 /**
  * The seconds of a block and of the layers before and behind the blocks, for one micro-batch on one kind of
  * device: the least that any call of the layer takes. bounds.h builds on them.

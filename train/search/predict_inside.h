@@ -37,6 +37,7 @@ struct yokei_predictor {
 struct yokei_predicting {
     yokei_predictor *p;
     const struct yokei_layout *l;
+    struct yokei_fixed_layout fixed;
     struct yoke_trainer_config config;
     char recompute[16];
     int64_t *blocks, *shares; /* [pipeline * chunks], [data] */
