@@ -26,6 +26,7 @@ yoke_CPPFLAGS = $(AM_CPPFLAGS) -DCLI_HAS_MPI=1 $(MICROHTTPD_DEFINE) $(ZLIB_DEFIN
 yoke_SOURCES += \
 	cli/bench/collectives.c cli/bench/collectives.h cli/bench/collectives_data.c cli/bench/collectives_limit.c \
 	cli/bench/collectives_mpi.c cli/bench/collectives_sides.c cli/bench/collectives_table.c
+yoke_SOURCES += cli/bench/cluster.c cli/bench/cluster.h cli/bench/cluster_links.c cli/bench/cluster_ops.c cli/bench/cluster_text.c
 yoke_SOURCES += \
 	cli/compare/compare.c cli/compare/compare.h cli/compare/kernels.c cli/compare/kernels.h cli/compare/kernels_text.c \
 	cli/compare/results.c cli/compare/runs.c cli/compare/runs.h cli/compare/runs_text.c
@@ -89,7 +90,7 @@ MANUAL_TEXTS = \
 	cli/options/manual/schedule-check.txt cli/options/manual/schedule-show.txt cli/options/manual/tokenize.txt \
 	cli/options/manual/trace.txt cli/options/manual/train.txt cli/options/manual/tune.txt \
 	cli/options/manual/verify.txt cli/options/manual/watch.txt cli/options/manual/yoke.txt
-MANUAL_TEXTS += cli/options/manual/diagnose.txt cli/options/manual/replay.txt
+MANUAL_TEXTS += cli/options/manual/bench-cluster.txt cli/options/manual/diagnose.txt cli/options/manual/replay.txt
 EXTRA_DIST += $(MANUAL_TEXTS)
 CLEANFILES += cli/options/manual_texts.c
 cli/options/manual_texts.c: $(MANUAL_TEXTS) $(top_srcdir)/backends/gpu/embed.sed
@@ -116,6 +117,7 @@ YOKE_MAN_PAGES += cli/man/yoke-compile.1 cli/man/yoke-tune.1 cli/man/yoke-bench-
 YOKE_MAN_PAGES += cli/man/yoke-postmortem.1
 YOKE_MAN_PAGES += cli/man/yoke-blackbox.1 cli/man/yoke-report.1 cli/man/yoke-sample.1 cli/man/yoke-tokenize.1 cli/man/yoke-watch.1
 YOKE_MAN_PAGES += cli/man/yoke-diagnose.1
+YOKE_MAN_PAGES += cli/man/yoke-bench-cluster.1
 nodist_man_MANS += $(YOKE_MAN_PAGES)
 completiondir = $(datadir)/bash-completion/completions
 nodist_completion_DATA = cli/completion/yoke

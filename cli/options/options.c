@@ -14,7 +14,7 @@
     (CLI_RUN | CLI_INFO | CLI_VERIFY | CLI_BENCH_KERNELS | CLI_TRAIN | CLI_TUNE | CLI_PLAN | CLI_COMPILE)
 #define RESULTS                                                                                            \
     (CLI_TUNE | CLI_INFO | CLI_VERIFY | CLI_TRACE | CLI_BLACKBOX | CLI_SCHEDULE_SHOW | BENCH | CLI_CKPT_LS \
-     | CLI_CKPT_SHOW | CLI_CKPT_VERIFY | CLI_CKPT_DIFF | CLI_COMPARE)
+     | CLI_CKPT_SHOW | CLI_CKPT_VERIFY | CLI_CKPT_DIFF | CLI_COMPARE | CLI_BENCH_CLUSTER)
 #define DTYPES "f32|bf16|f16"
 
 const struct cli_option cli_option_table[] = {
@@ -91,7 +91,7 @@ const struct cli_option cli_option_table[] = {
           "Port 0 chooses a free port. Default of ADDRESS: 127.0.0.1, which only this host can reach" },
     { "output",
       CLI_TRACE | CLI_BLACKBOX | CLI_TOKENIZE | CLI_VERIFY | CLI_BENCH_KERNELS | CLI_COMPARE | CLI_REPORT
-          | CLI_SCHEDULE_SHOW | CLI_DIAGNOSE,
+          | CLI_SCHEDULE_SHOW | CLI_DIAGNOSE | CLI_BENCH_CLUSTER,
       CLI_TEXT, 'o', .no_key = true, .metavar = "FILE",
       .help = "Write the results to this file, as a whole or not at all, instead of to stdout" },
     { "last", CLI_TRACE, CLI_INT, .value = "5", .least = 0, .most = 1024,
@@ -182,8 +182,8 @@ const struct cli_option cli_option_table[] = {
               "TIED" },
 
     /* ---- verify, bench ---- */
-    { "device", CLI_VERIFY | CLI_TUNE | BENCH | CLI_TRAIN | CLI_PARITY | CLI_SAMPLE, CLI_TEXT,
-      .group = CLI_MODEL, .value = "host", .metavar = "SPEC",
+    { "device", CLI_VERIFY | CLI_TUNE | BENCH | CLI_BENCH_CLUSTER | CLI_TRAIN | CLI_PARITY | CLI_SAMPLE,
+      CLI_TEXT, .group = CLI_MODEL, .value = "host", .metavar = "SPEC",
       .help = "Device to use, as yoke info lists it: host, opencl:0, reference. auto: the fastest one" },
     { "device", CLI_COMPILE, CLI_LIST, .metavar = "cuda:sm_XY,...",
       .help = "Compile for GPUs of these architectures, such as cuda:sm_80,cuda:sm_90,hip:gfx942. yoke info "
@@ -279,7 +279,8 @@ const struct cli_option cli_option_table[] = {
     { "op", KERNELS | CLI_COMPILE | CLI_VERIFY, CLI_LIST, .metavar = "WORD,...",
       .help = "Only these operations, such as layernorm_backward, and families of operations, such as "
               "norm. Default: all" },
-    { "dtype", KERNELS, CLI_LIST, .choices = DTYPES, .help = "Only these data types. Default: all" },
+    { "dtype", KERNELS | CLI_BENCH_CLUSTER, CLI_LIST, .choices = DTYPES,
+      .help = "Only these data types. Default: all" },
     { "size", KERNELS, CLI_LIST, .metavar = "SIZE,...",
       .help = "Only these sizes. A size is tiny, micro or 124m (the shapes of the GPT-2 of this name), or "
               "dimensions such as 'N=512 C=768'. Dimensions that are left out are those of 124m. Default: "
@@ -295,6 +296,10 @@ const struct cli_option cli_option_table[] = {
       .help = "Write a tuning file for all devices whose name, driver and features match these patterns, "
               "such as 'driver=*PoCL*'. yoke info prints the three fields. Default: only for devices with "
               "this device's name" },
+    { "budget-seconds", CLI_BENCH_CLUSTER, CLI_TIME, .value = "12s", .least = 0.001, .most = 1e6,
+      .help = "Time for the ops of all types together. Preparing them and the links takes additional time" },
+    { "tolerance", CLI_BENCH_CLUSTER, CLI_REAL, .value = "0.15", .metavar = "X", .least = 0, .most = 100,
+      .help = "Devices are of one kind if the medians of their times differ by at most this part" },
     { "budget-seconds", CLI_BENCH_KERNELS, CLI_TIME, .value = "0.2s", .least = 0.001, .most = 1e6,
       .help = "Time for each line. At least 5 rounds are measured" },
     { "threads", CLI_BENCH_GEMM | KERNELS, CLI_INT, .least = 1, .most = 4096,

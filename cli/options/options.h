@@ -68,6 +68,7 @@ typedef uint64_t cli_verbs;
 #define CLI_DIAGNOSE CLI_BIT(30)
 #define CLI_POSTMORTEM CLI_BIT(31)
 #define CLI_REPLAY CLI_BIT(32)
+#define CLI_BENCH_CLUSTER CLI_BIT(33)
 /* verbs that help texts do not list */
 #define CLI_HIDDEN (CLI_RANK | CLI_MANUAL | CLI_HELLO | CLI_LOOK | CLI_REPLAY)
 /* not an option: a variable that the libraries read; it is listed so that typing errors are found */

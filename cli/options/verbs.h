@@ -30,6 +30,8 @@
       .summary = "Measure collectives by size, beside those of MPI")                                        \
     V("bench allreduce", CLI_BENCH_ALLREDUCE, cli_bench_allreduce, .ranks = true,                           \
       .summary = "Measure all-reduce by size")                                                              \
+    V("bench cluster", CLI_BENCH_CLUSTER, cli_bench_cluster, .ranks = true,                                 \
+      .summary = "Measure the ranks' devices and links, for yoke plan")                                     \
     V("compare", CLI_COMPARE, cli_compare, .arguments = "OLD NEW",                                          \
       .summary = "Compare the speeds of two devices, or two training runs")                                 \
     V("report", CLI_REPORT, cli_report, .arguments = "PATH...",                                             \

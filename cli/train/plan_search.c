@@ -84,14 +84,15 @@ static yoke_status check_output(const struct cli_options *o, const struct yokei_
 
 /* ---- plan.json ---- */
 
-/* Device number `first + t` of a list: "cuda:3". The device of a kind is that of number 0. */
-static void name_device(const char *device, int index, char *out, size_t bytes)
+/* Device number `index` of a list: "cuda:3". The device of a kind is that of number 0. */
+static void name_device(const struct yokei_device_kind *kind, int index, char *out, size_t bytes)
 {
-    const char *colon = strrchr(device, ':');
+    const char *colon = strrchr(kind->device, ':');
     if (!colon)
-        yokei_text(out, bytes, "%s", device);
+        yokei_text(out, bytes, "%s", kind->device);
     else
-        yokei_text(out, bytes, "%.*s:%d", (int)(colon - device), device, atoi(colon + 1) + index);
+        yokei_text(out, bytes, "%.*s:%d", (int)(colon - kind->device), kind->device,
+                   atoi(colon + 1) + index / YOKE_MAX(kind->sharers, 1));
 }
 
 static yoke_status list_ranks(const struct cli_searched *x, const struct yokei_ranked *best,
@@ -120,7 +121,7 @@ static yoke_status list_ranks(const struct cli_searched *x, const struct yokei_r
         rank->samples = best->prediction.shares[d];
         rank->share = (double)rank->samples / (double)p->batch;
         rank->micro_batch = l->micro_batch;
-        name_device(device, slot->first + t, rank->device, sizeof rank->device);
+        name_device(&x->cluster->kind[slot->kind], slot->first + t, rank->device, sizeof rank->device);
     }
     yokei_places_free(&places);
     return status;

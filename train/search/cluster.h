@@ -53,6 +53,7 @@ struct yokei_speed {
 struct yokei_device_kind {
     char name[32];   /* unique: "h100" */
     char device[32]; /* the name that --devices takes: "host", "cuda:0"; "": this machine has none */
+    int sharers;     /* ranks of this machine that share one such device; 0: each rank has its own */
     uint64_t memory; /* bytes that a rank may use */
     /* A precision without a speed of class GEMM is not planned for. */
     struct yokei_speed speed[YOKEI_N_SPEED_TYPES][YOKEI_N_CLASSES];

@@ -29,4 +29,16 @@ yoke_status yokei_cluster_write(const char *path, const struct yokei_cluster *cl
  */
 yoke_status yokei_kernel_speeds(const char *path, struct yokei_device_kind *kind);
 
+/** The time of one op on a device. 0 seconds: it was not measured. */
+struct yokei_op_time {
+    char op[48], dtype[8];
+    double seconds, flops, bytes;
+};
+/**
+ * The same from times in memory. `what` begins the errors. Arithmetic limits a product if its FLOPs at the
+ * fastest rate of the list take longer than its bytes at the bandwidth of the class OTHER.
+ */
+yoke_status yokei_kernel_fit(const char *what, const struct yokei_op_time *times, int n,
+                             struct yokei_device_kind *kind);
+
 #endif

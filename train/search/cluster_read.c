@@ -280,8 +280,8 @@ static yoke_status read_peaks(const struct reader *r, node n, const char *what,
 
 static yoke_status read_device(const struct reader *r, node n, struct yokei_device_kind *kind)
 {
-    static const char *const keys[] = { "memory",  "speeds", "kernels",      "peak", "bandwidth",
-                                        "latency", "price",  "local-device", NULL };
+    static const char *const keys[] = { "memory",  "speeds", "kernels",      "peak",        "bandwidth",
+                                        "latency", "price",  "local-device", "local-ranks", NULL };
     char what[64], text[96];
     double memory = 0, own[2] = { -1, 0 };
     node value;
@@ -317,7 +317,7 @@ static yoke_status read_device(const struct reader *r, node n, struct yokei_devi
                                    name);
         yokei_text(kind->device, sizeof kind->device, "%s", name);
     }
-    return YOKE_OK;
+    return count_at(r, n, what, "local-ranks", &kind->sharers);
 }
 
 /* ---- links and hosts ---- */

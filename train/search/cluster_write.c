@@ -44,6 +44,7 @@ static void put_device(FILE *to, const struct yokei_device_kind *k)
     fprintf(to, "  %s:\n", k->name);
     put(to, "    memory: ", YOKEI_MEMORY, (double)k->memory);
     if (k->device[0]) fprintf(to, "\n    local-device: %s", k->device);
+    if (k->sharers) fprintf(to, "\n    local-ranks: %d", k->sharers);
     if (k->price > 0) put(to, "\n    price: ", YOKEI_PRICE, k->price);
     bool any = false;
     for (int t = 0; t < YOKEI_N_SPEED_TYPES; t++) {

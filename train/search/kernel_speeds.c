@@ -255,15 +255,61 @@ static yoke_status fit(const char *path, const struct file *file, struct yokei_d
                    path);
 }
 
+static yoke_status fit_kind(const char *path, const struct file *file, struct yokei_device_kind *kind)
+{
+    struct yokei_device_kind fitted = *kind;
+    memset(fitted.speed, 0, sizeof fitted.speed);
+    memset(fitted.peak, 0, sizeof fitted.peak);
+    YOKE_TRY(fit(path, file, &fitted));
+    *kind = fitted;
+    return YOKE_OK;
+}
+
 yoke_status yokei_kernel_speeds(const char *path, struct yokei_device_kind *kind)
 {
     struct file file = { 0 };
-    struct yokei_device_kind fitted = *kind;
     YOKE_TRY(yokei_json_read(path, &file_schema, &file));
-    memset(fitted.speed, 0, sizeof fitted.speed);
-    memset(fitted.peak, 0, sizeof fitted.peak);
-    const yoke_status status = fit(path, &file, &fitted);
+    const yoke_status status = fit_kind(path, &file, kind);
     yokei_json_free(&file_schema, &file);
-    if (!status) *kind = fitted;
+    return status;
+}
+
+/* Find the products that arithmetic limits. */
+static yoke_status judge_products(const char *what, const struct file *file, int type)
+{
+    struct yokei_speed other = { 0 };
+    double fastest = 0;
+    int64_t i = 0;
+    while (i < file->n_rows && !is_of(&file->rows[i], YOKEI_CLASS_GEMM, type)) i++;
+    if (i == file->n_rows) return YOKE_OK;
+    YOKE_TRY(fit_class(what, file, YOKEI_CLASS_OTHER, type, false, &other));
+    for (i = 0; i < file->n_rows; i++)
+        if (is_of(&file->rows[i], YOKEI_CLASS_GEMM, type)) fastest = fmax(fastest, file->rows[i].flops_per_s);
+    for (i = 0; i < file->n_rows; i++) {
+        struct row *row = &file->rows[i];
+        const bool computes = row->flops_per_s / fastest >= row->bytes_per_s / other.bytes_per_second;
+        if (!strcmp(row->dtype, types[type]))
+            yokei_text(row->limited_by, sizeof row->limited_by, "%s", computes ? "arithmetic" : "memory");
+    }
+    return YOKE_OK;
+}
+
+yoke_status yokei_kernel_fit(const char *what, const struct yokei_op_time *times, int n,
+                             struct yokei_device_kind *kind)
+{
+    struct file file = { .n_rows = n, .rows = calloc((size_t)n + 1, sizeof *file.rows) };
+    yoke_status status = file.rows ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "no memory for the speeds of a device");
+    for (int i = 0; i < n && !status; i++) {
+        struct row *row = &file.rows[i];
+        memcpy(row->op, times[i].op, sizeof row->op);
+        memcpy(row->dtype, times[i].dtype, sizeof row->dtype);
+        row->seconds = times[i].seconds;
+        if (row->seconds <= 0) continue;
+        row->flops_per_s = times[i].flops / row->seconds, row->bytes_per_s = times[i].bytes / row->seconds;
+    }
+    for (int type = 0; type < YOKEI_N_SPEED_TYPES && !status; type++)
+        status = judge_products(what, &file, type);
+    if (!status) status = fit_kind(what, &file, kind);
+    free(file.rows);
     return status;
 }

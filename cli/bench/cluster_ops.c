@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ops of a rank's device, measured while all ranks work. A barrier comes before each op, and each rank
+ * then repeats the op for the same time. So the ranks share cores and memory as in a training step.
+ *
+ * The time of an op is the median of its samples. A rank that stands still for a part of the time, because
+ * its cores are shared or limited, has good samples between the bad ones. So in the end all ranks repeat one
+ * product for two seconds, and mean / median of its time is the rank's slowdown.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/bench/cluster.h"
+#include "conform/problem.h"
+#include "core/backend.h"
+#include "core/base/base.h"
+#include "core/base/times.h"
+
+/* The ops of training steps, and the sizes to measure: all of them, or those of the models micro and 124m. */
+static const struct wanted {
+    enum yoke_op_id op;
+    bool all;      /* also the small sizes, because the rate of products depends on their size */
+    bool only_f32; /* the optimizer's state is f32 in every precision */
+} wanted[] = {
+    { YOKE_OP_gemm, true, false },
+    { YOKE_OP_attention_forward, true, false },
+    { YOKE_OP_attention_backward, true, false },
+    { YOKE_OP_adamw, false, true },
+    { YOKE_OP_grad_norm, false, true },
+    { YOKE_OP_layernorm_forward, false, false },
+    { YOKE_OP_layernorm_backward, false, false },
+    { YOKE_OP_rmsnorm_forward, false, false },
+    { YOKE_OP_rmsnorm_backward, false, false },
+    { YOKE_OP_gelu_forward, false, false },
+    { YOKE_OP_gelu_backward, false, false },
+    { YOKE_OP_swiglu_forward, false, false },
+    { YOKE_OP_swiglu_backward, false, false },
+    { YOKE_OP_add, false, false },
+    { YOKE_OP_embed_forward, false, false },
+    { YOKE_OP_embed_backward, false, false },
+    { YOKE_OP_xent_forward, false, false },
+    { YOKE_OP_xent_backward, false, false },
+    { YOKE_OP_rope, false, false },
+};
+
+struct item {
+    enum yoke_op_id op;
+    yoke_dtype dtype;
+    const struct conform_size *size;
+};
+
+static bool is_wanted(const struct wanted *w, yoke_dtype dtype, const struct conform_size *size)
+{
+    if (!(conform_dtypes_of(w->op) & 1u << dtype) || (w->only_f32 && dtype != YOKE_F32)) return false;
+    return w->all || !strncmp(size->name, "micro", 5) || !strncmp(size->name, "124m", 4);
+}
+
+/* The item with this index. False: there are fewer items. f32 is always measured, for the optimizer. */
+static bool item_at(const struct bench_cluster *b, int index, struct item *out)
+{
+    for (int d = 0; d < YOKE_N_DTYPES; d++)
+        for (size_t i = 0; i < YOKE_COUNT(wanted); i++) {
+            if (!b->dtype[d] && !(d == YOKE_F32 && wanted[i].only_f32)) continue;
+            const struct conform_size *sizes = conform_sizes_of(wanted[i].op)->list;
+            for (int s = 0; sizes[s].name; s++)
+                if (is_wanted(&wanted[i], (yoke_dtype)d, &sizes[s]) && !index--) {
+                    *out = (struct item){ wanted[i].op, (yoke_dtype)d, &sizes[s] };
+                    return true;
+                }
+        }
+    return false;
+}
+
+int bench_cluster_count(const struct bench_cluster *b)
+{
+    struct item item;
+    int n = 0;
+    while (item_at(b, n, &item)) n++;
+    return n;
+}
+
+/* ---- the time of one op ---- */
+
+enum { MOST_SAMPLES = 4096, LEAST_SAMPLES = 3 };
+static const double SAMPLE = 1e-3, STEADY_SECONDS = 2;
+
+static yoke_status time_calls(const struct bench_cluster *b, struct conform_problem *problem, int n,
+                              double *seconds_out)
+{
+    const double begin = yokei_now();
+    for (int i = 0; i < n; i++) YOKE_TRY(conform_problem_run(problem));
+    YOKE_TRY(yoke_stream_sync(b->stream));
+    *seconds_out = (yokei_now() - begin) / n;
+    return YOKE_OK;
+}
+
+/* Repeat an op for `seconds`. Returns the median and the mean time of a call. */
+static yoke_status repeat(const struct bench_cluster *b, struct conform_problem *problem, double seconds,
+                          double one, double *median_out, double *mean_out)
+{
+    const int n_calls = (int)fmin(10000, fmax(1, ceil(SAMPLE / fmax(one, 1e-8))));
+    double *times = malloc(MOST_SAMPLES * sizeof *times);
+    yoke_status status = times ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "no memory for %d times", MOST_SAMPLES);
+    int n = 0;
+    const double begin = yokei_now();
+    while (!status && n < MOST_SAMPLES && (n < LEAST_SAMPLES || yokei_now() - begin < seconds))
+        status = time_calls(b, problem, n_calls, &times[n++]);
+    if (!status) {
+        *mean_out = (yokei_now() - begin) / n / n_calls;
+        *median_out = yokei_median(times, n);
+    }
+    free(times);
+    return status;
+}
+
+/* Prepare an item and run it twice: the first call may compile. *one_out 0: the device does not have the op. */
+static yoke_status prepare(const struct bench_cluster *b, const struct item *item, struct yokei_op_time *out,
+                           struct conform_problem **problem_out, double *one_out)
+{
+    struct yoke_cost cost;
+    double seconds = 0;
+    *one_out = 0;
+    yoke_status status = conform_problem_open(b->device, b->stream, item->op, item->dtype, item->size->dim,
+                                              problem_out);
+    if (!status) status = conform_problem_ready(*problem_out, &cost);
+    if (!status) {
+        out->flops = cost.flops, out->bytes = cost.bytes;
+        status = time_calls(b, *problem_out, 1, &seconds);
+    }
+    if (!status) status = time_calls(b, *problem_out, 1, one_out);
+    /* without the largest sizes, the smaller ones still say how fast the device is */
+    return status == YOKE_EUNSUPPORTED || status == YOKE_ENOMEM ? YOKE_OK : status;
+}
+
+static yoke_status measure_item(const struct bench_cluster *b, const struct item *item, double seconds,
+                                struct yokei_op_time *out)
+{
+    struct conform_problem *problem = NULL;
+    double one = 0, mean, median;
+    *out = (struct yokei_op_time){ .seconds = 0 };
+    yokei_text(out->op, sizeof out->op, "%s", yokei_op_names[item->op]);
+    yokei_text(out->dtype, sizeof out->dtype, "%s", yoke_dtype_name(item->dtype));
+    yoke_status status = prepare(b, item, out, &problem, &one);
+    if (!status) status = yoke_barrier(b->control, NULL);
+    if (!status && one > 0) status = repeat(b, problem, seconds, one, &median, &mean);
+    if (!status && one > 0) out->seconds = median > YOKEI_LONG_OP ? mean : median;
+    conform_problem_close(problem);
+    return status ? yoke_fail_context(status, "%s %s %s", yokei_op_names[item->op],
+                                      yoke_dtype_name(item->dtype), item->size->name)
+                  : YOKE_OK;
+}
+
+/* The time of a product in the mean / its median, over a time that is longer than any period of a limit. */
+static yoke_status measure_slowdown(const struct bench_cluster *b, double *slowdown_out)
+{
+    static const int64_t dims[CONFORM_MAX_DIMS] = { 256, 256, 256, 1 };
+    struct conform_problem *problem = NULL;
+    struct yoke_cost cost;
+    double one = 0, mean = 1, median = 1;
+    yoke_status status = conform_problem_open(b->device, b->stream, YOKE_OP_gemm, YOKE_F32, dims, &problem);
+    if (!status) status = conform_problem_ready(problem, &cost);
+    for (int i = 0; i < 2 && !status; i++) status = time_calls(b, problem, 1, &one);
+    if (!status) status = yoke_barrier(b->control, NULL);
+    if (!status) status = repeat(b, problem, fmin(STEADY_SECONDS, b->budget), one, &median, &mean);
+    conform_problem_close(problem);
+    *slowdown_out = fmax(mean / median, 1);
+    return status ? yoke_fail_context(status, "a product that all ranks repeat") : YOKE_OK;
+}
+
+yoke_status bench_cluster_ops(const struct bench_cluster *b, struct yokei_op_time *op_out,
+                              struct yokei_measured_rank *rank_out)
+{
+    struct item item;
+    const uint32_t storage = yoke_device_info(b->device)->storage;
+    for (int i = 0; item_at(b, i, &item); i++) {
+        cli_progress_now("%s %s %s", yokei_op_names[item.op], yoke_dtype_name(item.dtype), item.size->name);
+        cli_progress_at(i, b->n_ops);
+        if (item.dtype != YOKE_F32 && !(storage & 1u << item.dtype)) {
+            op_out[i] = (struct yokei_op_time){ .seconds = 0 };
+            YOKE_TRY(yoke_barrier(b->control, NULL));
+            continue;
+        }
+        YOKE_TRY(measure_item(b, &item, b->budget / b->n_ops, &op_out[i]));
+    }
+    cli_progress_now("a product that all ranks repeat");
+    return measure_slowdown(b, &rank_out->slowdown);
+}
