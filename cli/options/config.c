@@ -66,7 +66,7 @@ static yoke_status set_value(const struct reader *reader, const struct cli_optio
     if (node->type == YAML_MAPPING_NODE)
         return yoke_fail(YOKE_ECONFIG, "%s: %s takes a value, not a mapping", where, option->name);
     if (node->type == YAML_SEQUENCE_NODE) {
-        if (option->type != CLI_LIST)
+        if (option->type != CLI_LIST && !option->ranges)
             return yoke_fail(YOKE_ECONFIG, "%s: %s takes one value, not a list", where, option->name);
         YOKE_TRY(joined(reader, node, where, option->name, &list));
     }

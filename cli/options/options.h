@@ -106,6 +106,8 @@ struct cli_option {
     const char *metavar; /* "N", "FILE"; NULL: derived from the type */
     const char *choices; /* allowed values of a CLI_CHOICE; if not NULL, also of each element of a CLI_LIST */
     double least, most;  /* limits of a number; both 0: no limits */
+    /* A number, a list of them, or ranges of them: "256..1024,2048". cli_int has the first one. */
+    bool ranges;
     /* no YAML key and no variable, because the option only means something on the command line */
     bool no_key;
     bool rare;         /* shown only by --help-all */
@@ -177,6 +179,12 @@ bool cli_flag(const struct cli_options *options, const char *name);
 int cli_list_count(const struct cli_options *options, const char *name);
 const char *cli_list_item(const struct cli_options *options, const char *name, int index, char *out,
                           size_t bytes);
+/**
+ * The next number or range of an option that takes ranges. *at is NULL before the first one. A single number
+ * is a range from itself to itself. False: there is no more.
+ */
+bool cli_next_numbers(const struct cli_options *options, const char *name, const char **at, int64_t *low_out,
+                      int64_t *high_out);
 /**
  * Whether the user set the option, and where its value comes from: "default", "job.yaml:3:7", "YOKE_BATCH",
  * "option --batch".

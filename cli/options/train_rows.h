@@ -12,12 +12,19 @@
     { "model", CLI_TRAIN | CLI_PLAN, CLI_TEXT, .group = CLI_MODEL, .value = "micro", .metavar = "NAME|FILE",
       .help = YOKEI_MODEL_PRESETS "or the path of a Hugging Face "
                                   "config.json of such a model" },
-    { "precision", CLI_TRAIN | CLI_PLAN | CLI_SAMPLE, CLI_CHOICE, .group = CLI_MODEL, .value = "f32",
+    { "precision", CLI_TRAIN | CLI_SAMPLE, CLI_CHOICE, .group = CLI_MODEL, .value = "f32",
       .choices = DTYPES,
       .help = "Data type of activations and weight matrices. Sums, master weights and AdamW's moments are "
               "always f32" },
-    { "batch", CLI_TRAIN | CLI_PLAN, CLI_INT, .group = CLI_STEPS, .value = "16", .metavar = "N", .least = 1,
+    { "precision", CLI_PLAN, CLI_LIST, .group = CLI_MODEL, .value = "f32", .choices = DTYPES,
+      .help = "Data type of activations and weight matrices. Sums, master weights and AdamW's moments are "
+              "always f32. --search takes a list of all types that are allowed" },
+    { "batch", CLI_TRAIN, CLI_INT, .group = CLI_STEPS, .value = "16", .metavar = "N", .least = 1,
       .most = 1e6, .help = "Number of sequences in a step, of all ranks together" },
+    { "batch", CLI_PLAN, CLI_INT, .group = CLI_STEPS, .value = "16", .metavar = "N|A..B,...", .least = 1,
+      .most = 1e6, .ranges = true,
+      .help = "Number of sequences in a step, of all ranks together. --search takes a list of numbers and "
+              "ranges. It tries the ends of a range A..B, and 2, 3, 4, 6, 8, 12, ... times A / 2 between them" },
     { "micro-batch", CLI_TRAIN | CLI_PLAN, CLI_INT, .group = CLI_STEPS, .metavar = "N", .least = 1,
       .most = 1e6,
       .help = "Most sequences that a rank processes at once. Default: the replica's share of the batch, or "

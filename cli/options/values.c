@@ -132,6 +132,26 @@ static yoke_status check_number(const struct cli_option *option, const char *tex
     return YOKE_OK;
 }
 
+/* Copy the first number of "256..1024,2048". Returns the text behind it and its separator; NULL: no more. */
+static const char *first_number(const char *text, char *out, size_t bytes)
+{
+    const char *range = strstr(text, ".."), *comma = strchr(text, ',');
+    const char *end = range && (!comma || range < comma) ? range : comma;
+    yokei_text(out, bytes, "%.*s", end ? (int)(end - text) : (int)strlen(text), text);
+    return end ? end + (end == comma ? 1 : 2) : NULL;
+}
+
+static yoke_status check_numbers(const struct cli_option *option, const char *text, const char *origin,
+                                 yoke_status status)
+{
+    char number[64];
+    for (const char *next = text; next;) {
+        next = first_number(next, number, sizeof number);
+        YOKE_TRY(check_number(option, number, origin, status));
+    }
+    return YOKE_OK;
+}
+
 static yoke_status check_words(const struct cli_option *option, const char *text, const char *origin,
                                yoke_status status)
 {
@@ -165,7 +185,9 @@ static yoke_status check_value(const struct cli_option *option, const char *text
     case CLI_INT:
     case CLI_BYTES:
     case CLI_REAL:
-    case CLI_TIME: return check_number(option, text, origin, status);
+    case CLI_TIME:
+        return option->ranges ? check_numbers(option, text, origin, status)
+                              : check_number(option, text, origin, status);
     case CLI_CHOICE:
     case CLI_LIST: return check_words(option, text, origin, status);
     case CLI_TEXT:
@@ -298,7 +320,12 @@ double cli_real(const struct cli_options *options, const char *name)
 {
     const struct cli_option *option;
     const char *text = value_of_option(options, name, &option)->text;
+    char first[64];
     double x = 0;
+    if (text && option->ranges) {
+        first_number(text, first, sizeof first);
+        text = first;
+    }
     if (text) number_in_text(option->type, text, &x);
     return x;
 }
@@ -335,6 +362,26 @@ const char *cli_list_item(const struct cli_options *options, const char *name, i
     for (; text && index > 0; index--) text = strchr(text, ',') ? strchr(text, ',') + 1 : NULL;
     yokei_text(out, bytes, "%.*s", text ? (int)strcspn(text, ",") : 0, text ? text : "");
     return out;
+}
+
+bool cli_next_numbers(const struct cli_options *options, const char *name, const char **at, int64_t *low_out,
+                      int64_t *high_out)
+{
+    const struct cli_option *option;
+    const char *text = value_of_option(options, name, &option)->text, *from = *at ? *at : text;
+    char number[64];
+    double low = 0, high = 0;
+    if (!from || !*from) return false;
+    const char *next = first_number(from, number, sizeof number);
+    number_in_text(option->type, number, &low);
+    high = low;
+    if (next && next[-1] == '.') {
+        next = first_number(next, number, sizeof number);
+        number_in_text(option->type, number, &high);
+    }
+    *low_out = (int64_t)low, *high_out = (int64_t)high;
+    *at = next ? next : text + strlen(text);
+    return true;
 }
 
 const char *cli_origin(const struct cli_options *options, const char *name)

@@ -39,9 +39,10 @@ static void put_limits(const struct cli_options *o, const struct cli_searched *x
         fprintf(to, "| %s | %d devices of %.4g GiB%s |\n", c->kind[k].name, yokei_cluster_devices(c, k),
                 (double)c->kind[k].memory / 1073741824.0,
                 cli_is_set(o, "memory-limit") ? " (with --memory-limit)" : "");
-    fprintf(to, "| batch | %lld sequences of %lld tokens |\n| precision | %s |\n",
-            (long long)x->training->plan.batch, (long long)x->training->plan.sequence,
-            cli_text(o, "precision"));
+    char batches[256], precisions[32];
+    fprintf(to, "| batch | %s sequences of %lld tokens |\n| precision | %s |\n",
+            cli_batches_text(x->choices, batches, sizeof batches), (long long)x->training->plan.sequence,
+            cli_precisions_text(x->choices, precisions, sizeof precisions));
     if (cli_real(o, "largest-bubble") > 0)
         fprintf(to, "| largest bubble | %.1f %% |\n", 100 * cli_real(o, "largest-bubble"));
     if (g->tokens > 0) fprintf(to, "| tokens | %.6g |\n", g->tokens);
@@ -57,10 +58,9 @@ static void put_choice(const struct cli_searched *x, FILE *to)
 {
     const struct yokei_ranked *b = &x->result->best[0];
     const struct yokei_prediction *p = &b->prediction;
-    char layout[256], mfu[32];
-    cli_layout_text(x->cluster, &b->layout, layout, sizeof layout);
-    fprintf(to, "\n## Choice\n\n**%s%s**, on %d ranks.\n\n", layout,
-            b->layout.by_replica ? ", by replica" : "", p->n_ranks);
+    char layout[320], mfu[32];
+    cli_ranked_text(x, b, layout, sizeof layout);
+    fprintf(to, "\n## Choice\n\n**%s**, on %d ranks.\n\n", layout, p->n_ranks);
     fprintf(to, "| number | value |\n|---|---|\n| step | %.4g s |\n| tokens/s | %.4g |\n| MFU | %s |\n",
             p->step_seconds, p->tokens_per_second, percent_text(p->utilisation, mfu, sizeof mfu));
     fprintf(to, "| bubble | %.1f %% |\n| exposed communication | %.4g s |\n| margin of memory | %.1f %% |\n",
@@ -80,7 +80,7 @@ static void put_goal(const struct cli_searched *x, FILE *to)
     const int cheapest = cli_goal_cheapest(x->goal, x->result);
     struct yokei_goal goal;
     char a[32];
-    cli_goal_of(x->goal, p, &goal);
+    cli_goal_of(x->goal, &x->result->best[0], &goal);
     fprintf(
         to,
         "\n## Goal\n\n| number | value |\n|---|---|\n| steps | %.0f |\n| tokens | %.6g |\n| time | %s |\n",
@@ -109,13 +109,12 @@ static void put_alternatives(const struct cli_searched *x, FILE *to)
     for (int i = 0; i < r->n_best; i++) {
         const struct yokei_prediction *p = &r->best[i].prediction;
         struct yokei_goal goal;
-        char layout[256], mfu[32], time[32];
-        cli_goal_of(x->goal, p, &goal);
-        cli_layout_text(x->cluster, &r->best[i].layout, layout, sizeof layout);
-        fprintf(to, "| %d | %.4g | %s | %.1f %% | %.1f %% | %s | %.6g | %s%s |\n", i + 1, p->step_seconds,
+        char layout[320], mfu[32], time[32];
+        cli_goal_of(x->goal, &r->best[i], &goal);
+        cli_ranked_text(x, &r->best[i], layout, sizeof layout);
+        fprintf(to, "| %d | %.4g | %s | %.1f %% | %.1f %% | %s | %.6g | %s |\n", i + 1, p->step_seconds,
                 percent_text(p->utilisation, mfu, sizeof mfu), 100 * p->bubble, 100 * (1 - p->margin),
-                cli_duration_text(goal.hours * 3600, time, sizeof time), goal.price, layout,
-                r->best[i].layout.by_replica ? ", by replica" : "");
+                cli_duration_text(goal.hours * 3600, time, sizeof time), goal.price, layout);
     }
     if (r->n_best < 2) return;
     const struct yokei_prediction *a = &r->best[0].prediction, *b = &r->best[1].prediction;
@@ -216,7 +215,7 @@ static yoke_status put_all(const struct cli_options *o, const struct cli_searche
     put_goal(x, to);
     put_alternatives(x, to);
     put_advice(x, to);
-    cli_memo_risks(cli_text(o, "precision"), x, &places, to);
+    cli_memo_risks(yoke_dtype_name(x->result->best[0].precision), x, &places, to);
     put_bars(x, to);
     if (l->pipeline > 1) status = cli_memo_timeline(x, config, &places, to, t);
     put_memory(x, to);

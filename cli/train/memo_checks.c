@@ -123,7 +123,7 @@ static void search_command(const struct cli_options *o, FILE *to)
 /* yoke plan makes each rank's program anew. */
 static void memory_command(const struct cli_options *o, const struct cli_searched *x, FILE *to)
 {
-    static const char *const names[] = { "model", "precision", "batch", "sequence", "bucket-bytes" };
+    static const char *const names[] = { "model", "sequence", "bucket-bytes" };
     const struct yokei_layout *l = &x->result->best[0].layout;
     const struct yokei_prediction *p = &x->result->best[0].prediction;
     uint64_t most = 0;
@@ -134,6 +134,8 @@ static void memory_command(const struct cli_options *o, const struct cli_searche
         "follow one another in the order of the ranks, with %d ranks each:\n\n```\nyoke plan -n %d",
         l->data * l->tensor, p->n_ranks);
     put_options(to, o, names, YOKE_COUNT(names));
+    fprintf(to, " --precision %s --batch %lld", yoke_dtype_name(x->result->best[0].precision),
+            (long long)x->result->best[0].batch);
     fprintf(to, " --dp %d --pp %d --tp %d --micro-batch %lld", l->data, l->pipeline, l->tensor,
             (long long)l->micro_batch);
     for (int d = 0; d < p->n_shares && l->data > 1; d++)
@@ -172,14 +174,14 @@ static void goal_command(const struct cli_searched *x, const struct yokei_search
     fprintf(to, "\nTokens/s%s, from the step time:\n\n```\nawk 'BEGIN { step = %.9g; printf \"%%.4g tokens/s",
             isfinite(p->utilisation) ? " and MFU" : "", p->step_seconds);
     if (isfinite(p->utilisation)) fputs(", MFU %.1f %%", to);
-    fprintf(to, "\\n\", %lld / step", (long long)g->tokens_per_step);
+    fprintf(to, "\\n\", %lld / step", (long long)(x->result->best[0].batch * g->sequence));
     if (isfinite(p->utilisation))
         fprintf(to, ", 100 * %.9g / (step * %.9g)", config->predict.model_flops,
                 config->predict.model_flops / (p->step_seconds * p->utilisation));
     fputs(" }'\n```\n", to);
     if (g->failures_per_day <= 0) return;
     struct yokei_goal goal;
-    cli_goal_of(g, p, &goal);
+    cli_goal_of(g, &x->result->best[0], &goal);
     fprintf(
         to,
         "\nThe interval of checkpoints, the effective time, the hours and the price, by the formulas of "
@@ -192,7 +194,7 @@ static void goal_command(const struct cli_searched *x, const struct yokei_search
         p->step_seconds, g->failures_per_day, p->n_ranks, g->save, g->restart, goal.steps, p->price_per_hour);
 }
 
-static void speed_commands(const struct cli_options *o, const struct cli_searched *x, FILE *to)
+static void speed_commands(const struct cli_searched *x, FILE *to)
 {
     const struct yokei_layout *l = &x->result->best[0].layout;
     bool any = false;
@@ -205,7 +207,7 @@ static void speed_commands(const struct cli_options *o, const struct cli_searche
                 : "\nThe speeds of matrix products of the devices of this machine (without --op and --size: of all operations):\n\n```\n");
         fprintf(to,
                 "yoke bench kernels --device %s --op gemm --dtype %s --size micro --budget-seconds 0.02\n",
-                k->device, cli_text(o, "precision"));
+                k->device, yoke_dtype_name(x->result->best[0].precision));
         any = true;
     }
     if (any)
@@ -226,5 +228,5 @@ void cli_memo_checks(const struct cli_options *o, const struct cli_searched *x,
     memory_command(o, x, to);
     if (t) timeline_command(t, to);
     goal_command(x, config, to);
-    speed_commands(o, x, to);
+    speed_commands(x, to);
 }

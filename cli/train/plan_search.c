@@ -132,6 +132,8 @@ static yoke_status write_plan(const struct cli_searched *x, const char *path, st
     const struct yokei_ranked *best = &x->result->best[0];
     const struct yokei_layout *l = &best->layout;
     size_t used = 0;
+    p->batch = best->batch;
+    cli_plan_set_precision(p, yoke_dtype_name(best->precision));
     p->data = l->data, p->pipeline = l->pipeline, p->tensor = l->tensor, p->chunks = l->chunks;
     p->zero = l->zero, p->sequence_parallel = l->sequence_parallel;
     p->predicted_step_seconds = best->prediction.step_seconds;
@@ -176,6 +178,43 @@ static yoke_status nothing_fits(const struct cli_searched *x)
         (double)worst->have / 1073741824.0, change);
 }
 
+/* The batch and the precision of a choice, if there are several. */
+static void begin_choice(void *context, const struct yokei_search_choice *c)
+{
+    const struct cli_choices *choices = context;
+    if (choices->n > 1)
+        cli_progress_begin("search with batch %lld in %s", (long long)c->batch,
+                           yoke_dtype_name(c->precision));
+}
+
+static void skip_choice(void *context, const struct yokei_search_choice *c, const char *why)
+{
+    const struct cli_choices *choices = context;
+    if (choices->n > 1)
+        cli_note("not searched: batch %lld in %s: %s", (long long)c->batch, yoke_dtype_name(c->precision),
+                 why);
+}
+
+/* Search all batches and precisions. From then on `config` has those of the first layout. */
+static yoke_status search_choices(struct yokei_search_config *config, const struct cli_searched *x,
+                                  struct yokei_search_result *result)
+{
+    const struct cli_choices *choices = x->choices;
+    YOKE_TRY(
+        yokei_search_choices(&(struct yokei_choices_config){ config, choices->n, choices->choice,
+                                                             (void *)choices, begin_choice, skip_choice },
+                             result));
+    if (choices->n > 1) cli_goal_sort(x->goal, result);
+    const struct yokei_ranked *first = result->n_best    ? &result->best[0]
+                                       : result->is_idle ? &result->least_idle
+                                                         : &result->nearest;
+    if (!first->batch) return YOKE_OK;
+    config->predict.model_flops *= (double)first->batch / (double)config->predict.batch;
+    config->predict.batch = first->batch;
+    config->predict.precision = first->precision;
+    return YOKE_OK;
+}
+
 /* The search, and then its advice. SIGINT ends either of them. */
 static yoke_status search_and_advise(struct yokei_search_config *config, struct cli_searched *x,
                                      const struct yokei_cluster *unlimited, double advice_seconds,
@@ -188,7 +227,7 @@ static yoke_status search_and_advise(struct yokei_search_config *config, struct 
     mallopt(M_MMAP_THRESHOLD, 1 << 30);
     sigaction(SIGINT, &action, &before);
     cli_progress_begin("search");
-    yoke_status status = yokei_search(config, result);
+    yoke_status status = search_choices(config, x, result);
     cli_progress_end();
     x->seconds = (double)(yokei_now_ns() - begun) * 1e-9;
     if (!status) status = cli_advice_make(x, config, unlimited, advice_seconds, advice);
@@ -221,7 +260,7 @@ static yoke_status read_goal(const struct cli_options *o, const struct yokei_pla
     yokei_model_sizes(model, &sizes);
     for (int i = 0; i < 3; i++)
         parameters += (sizes.matrices[i] + sizes.vectors[i]) * (i == 1 ? sizes.n_blocks : 1);
-    return cli_goal_read(o, plan->batch * plan->sequence, parameters, goal);
+    return cli_goal_read(o, plan->batch, plan->sequence, parameters, goal);
 }
 
 static yoke_status run(const struct cli_context *context, struct yokei_training *t,
@@ -231,9 +270,11 @@ static yoke_status run(const struct cli_context *context, struct yokei_training 
     const struct cli_options *o = context->options;
     struct cli_context alone = *context;
     struct cli_goal goal;
-    struct cli_searched x = { t, cluster, result, &goal, advice, 0 };
+    struct cli_choices choices;
+    struct cli_searched x = { t, cluster, result, &goal, advice, 0, &choices };
     alone.size = 1;
     YOKE_TRY(check_options(o));
+    YOKE_TRY(cli_choices_read(o, &choices));
     YOKE_TRY(cli_plan_from_options(&alone, t));
     YOKE_TRY(read_cluster(o, cluster, &cluster[1]));
     YOKE_TRY(check_output(o, cluster));
@@ -242,7 +283,7 @@ static yoke_status run(const struct cli_context *context, struct yokei_training 
     YOKE_TRY(yoke_device_open("host", NULL, &config->predict.device));
     config->predict.model = *model;
     config->predict.cluster = cluster;
-    YOKE_TRY(yoke_dtype_parse(t->plan.precision, &config->predict.precision));
+    config->predict.precision = choices.choice[0].precision;
     config->predict.batch = t->plan.batch;
     config->predict.sequence = t->plan.sequence;
     config->predict.bucket_bytes = (size_t)t->plan.bucket_bytes;

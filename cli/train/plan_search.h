@@ -4,6 +4,7 @@
 #define CLI_TRAIN_PLAN_SEARCH_H
 
 #include "cli/cli.h"
+#include "cli/train/search_choices.h"
 #include "cli/train/search_goal.h"
 #include "train/run/loop.h"
 #include "train/search/advice.h"
@@ -17,6 +18,7 @@ struct cli_searched {
     const struct cli_goal *goal;
     const struct yokei_advice *advice;
     double seconds; /* that the search took */
+    const struct cli_choices *choices;
 };
 
 /** The whole of yoke plan --search. Errors: 10 for wrong options or files, YOKE_ENOMEM if nothing fits. */
@@ -39,5 +41,10 @@ yoke_status cli_search_json(const struct cli_searched *searched);
 /** The layout as text: "dp 8 x pp 8 x tp 1, zb-h1, micro-batch 1, zero 1". */
 void cli_layout_text(const struct yokei_cluster *cluster, const struct yokei_layout *layout, char *out,
                      size_t bytes);
+/** The same with "by replica", and if there are several batches or precisions, "batch 256 in bf16: " first. */
+void cli_ranked_text(const struct cli_searched *searched, const struct yokei_ranked *ranked, char *out,
+                     size_t bytes);
+/** The layout of a result that has the most tokens per second. */
+const struct yokei_ranked *cli_most_tokens(const struct yokei_search_result *result);
 
 #endif

@@ -51,15 +51,28 @@ static void show_head(const struct cli_searched *x)
     printf("cluster          ");
     for (int k = 0; k < x->cluster->n_kinds; k++)
         printf("%s%d %s", k ? ", " : "", yokei_cluster_devices(x->cluster, k), x->cluster->kind[k].name);
-    printf("\nbatch            %lld sequences of %lld tokens\n", (long long)x->training->plan.batch,
-           (long long)x->training->plan.sequence);
+    char batches[256], precisions[32];
+    printf("\nbatch            %s sequences of %lld tokens\n",
+           cli_batches_text(x->choices, batches, sizeof batches), (long long)x->training->plan.sequence);
+    printf("precision        %s\n", cli_precisions_text(x->choices, precisions, sizeof precisions));
     printf("searched         %lld meshes, %lld settings; %lld layouts predicted in %.1f s%s\n",
            (long long)n->n_meshes, (long long)n->n_settings, (long long)n->n_predicted, x->seconds,
            r->is_complete ? "" : "; interrupted");
+    const bool several = x->choices->n > 1;
     if (r->is_proved)
-        printf("proved           no other layout of the search is faster than the last one here\n");
-    else
+        printf("proved           no other layout of the search is faster than the %s one here\n",
+               several ? "slowest" : "last");
+    else if (!several)
         printf("bound            no layout that was not predicted is faster than %.4g s\n", r->bound_seconds);
+    else if (r->bound_seconds > 0)
+        printf("bound            no layout that was not predicted has more than %.4g tokens/s\n",
+               (double)(cli_most_tokens(r)->batch * x->training->plan.sequence) / r->bound_seconds);
+    int n_equal = 0;
+    for (int i = 0; i < r->n_best; i++) n_equal += r->best[i].n_equal;
+    if (n_equal)
+        printf(
+            "left out         %d layout%s that equal%s one of these in all but what has no effect on the step\n",
+            n_equal, n_equal > 1 ? "s" : "", n_equal > 1 ? "" : "s");
 }
 
 static void show_best(const struct cli_searched *x)
@@ -69,12 +82,14 @@ static void show_best(const struct cli_searched *x)
     for (int i = 0; i < x->result->n_best; i++) {
         const struct yokei_ranked *b = &x->result->best[i];
         const struct yokei_prediction *p = &b->prediction;
-        char layout[256], blocks[600];
-        cli_layout_text(x->cluster, &b->layout, layout, sizeof layout);
+        char layout[320], blocks[600];
+        cli_ranked_text(x, b, layout, sizeof layout);
         blocks_text(&b->layout, blocks, sizeof blocks);
-        printf("%3d %9.4g %12.4g %5.1f%% %6.1f%% %6.1f%% %9.4g  %s%s; %s\n", i + 1, p->step_seconds,
+        printf("%3d %9.4g %12.4g %5.1f%% %6.1f%% %6.1f%% %9.4g  %s; %s", i + 1, p->step_seconds,
                p->tokens_per_second, 100 * p->utilisation, 100 * p->bubble, 100 * (1 - p->margin),
-               p->price_per_hour, layout, b->layout.by_replica ? ", by replica" : "", blocks);
+               p->price_per_hour, layout, blocks);
+        if (b->n_equal) printf("; and %d equal", b->n_equal);
+        printf("\n");
     }
 }
 
@@ -91,22 +106,29 @@ static void show_parts(const struct cli_searched *x)
     }
 }
 
-/* Why the second is not the first: the parts by which its step is longer. */
+/*
+ * Why the second is not the first: the parts by which its step is longer. Steps of other batches are compared
+ * by the time of a sequence.
+ */
 static void show_difference(const struct cli_searched *x)
 {
     if (x->result->n_best < 2) return;
-    const struct yokei_prediction *a = &x->result->best[0].prediction, *b = &x->result->best[1].prediction;
-    if (b->step_seconds <= a->step_seconds * (1 + 1e-9)) {
+    const struct yokei_ranked *first = &x->result->best[0], *second = &x->result->best[1];
+    const struct yokei_prediction *a = &first->prediction, *b = &second->prediction;
+    const bool per_step = first->batch == second->batch;
+    const double scale_a = per_step ? 1 : 1 / (double)first->batch,
+                 scale_b = per_step ? 1 : 1 / (double)second->batch;
+    const double more = b->step_seconds * scale_b - a->step_seconds * scale_a;
+    if (fabs(more) <= 1e-9 * a->step_seconds * scale_a) {
         printf("\nThe second layout takes the same time as the first.\n");
         return;
     }
-    printf("\nThe second layout takes %.4g s longer (%.1f %%):", b->step_seconds - a->step_seconds,
-           100 * (b->step_seconds / a->step_seconds - 1));
+    printf("\nThe second layout takes %.4g s %s%s (%.1f %%):", fabs(more), more > 0 ? "longer" : "less",
+           per_step ? "" : " for each sequence", 100 * fabs(more) / (a->step_seconds * scale_a));
     for (size_t k = 0; k < YOKE_COUNT(parts); k++) {
-        const double more = part_of(&b->split, &parts[k]) - part_of(&a->split, &parts[k]);
-        if (fabs(more) > 1e-3 * fabs(a->step_seconds)
-            || fabs(more) > 0.1 * (b->step_seconds - a->step_seconds))
-            printf(" %s %+.4g s", parts[k].title, more);
+        const double part = part_of(&b->split, &parts[k]) * scale_b - part_of(&a->split, &parts[k]) * scale_a;
+        if (fabs(part) > 1e-3 * a->step_seconds * scale_a || fabs(part) > 0.1 * fabs(more))
+            printf(" %s %+.4g s", parts[k].title, part);
     }
     printf("\n");
 }
@@ -144,9 +166,13 @@ static void show_regions(const struct cli_searched *x)
 {
     enum { MOST = 16 };
     const struct yokei_search_result *r = x->result;
+    char of[64] = "";
+    if (x->choices->n > 1)
+        yokei_text(of, sizeof of, " of batch %lld in %s", (long long)cli_most_tokens(r)->batch,
+                   yoke_dtype_name(cli_most_tokens(r)->precision));
     printf(
-        "\nregions: all layouts with these stages and tensor ranks, and which limit discards them\n%4s %4s %9s %9s %9s  %s\n",
-        "pp", "tp", "meshes", "best s", "bound s", "limit");
+        "\nregions%s: all layouts with these stages and tensor ranks, and which limit discards them\n%4s %4s %9s %9s %9s  %s\n",
+        of, "pp", "tp", "meshes", "best s", "bound s", "limit");
     for (int i = 0; i < YOKE_MIN(r->n_regions, MOST); i++) {
         const struct yokei_region *g = &r->region[i];
         char best[32] = "-";
@@ -216,13 +242,14 @@ static json_t *ranked_json(const struct cli_searched *x, const struct yokei_rank
                               cli_memory_json(&p->memory[i].report), "have", (json_int_t)p->memory[i].have));
     for (int d = 0; d < p->n_shares; d++)
         json_array_append_new(shares, json_integer((json_int_t)p->shares[d]));
-    return json_pack("{s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o}", "layout",
-                     layout_json(c, &b->layout), "n_ranks", p->n_ranks, "step_seconds",
+    return json_pack("{s:I, s:s, s:i, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o}",
+                     "batch", (json_int_t)b->batch, "precision", yoke_dtype_name(b->precision), "equal",
+                     b->n_equal, "layout", layout_json(c, &b->layout), "n_ranks", p->n_ranks, "step_seconds",
                      number(p->step_seconds), "tokens_per_second", number(p->tokens_per_second), "mfu",
                      number(p->utilisation), "bubble", number(p->bubble), "price_per_hour",
                      number(p->price_per_hour), "bound_seconds", number(b->bound), "fits", (int)p->fits,
                      "margin", number(p->margin), "seconds", split, "memory", memory, "shares", shares,
-                     "goal", cli_goal_json(x->goal, p));
+                     "goal", cli_goal_json(x->goal, b));
 }
 
 static json_t *regions_json(const struct yokei_search_result *r)
@@ -246,16 +273,21 @@ yoke_status cli_search_json(const struct cli_searched *x)
 {
     const struct yokei_search_result *r = x->result;
     json_t *best = json_array();
+    json_t *batches = json_array(), *precisions = json_array();
     for (int i = 0; i < r->n_best; i++) json_array_append_new(best, ranked_json(x, &r->best[i]));
-    json_t *root = json_pack("{s:i, s:s, s:I, s:I, s:b, s:b, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:i, s:o}",
-                             "schema", 1, "cluster", x->cluster->name, "batch",
-                             (json_int_t)x->training->plan.batch, "sequence",
-                             (json_int_t)x->training->plan.sequence, "complete", (int)r->is_complete,
-                             "proved", (int)r->is_proved, "bound_seconds", number(r->bound_seconds), "meshes",
-                             (json_int_t)r->counts.n_meshes, "settings", (json_int_t)r->counts.n_settings,
-                             "predicted", (json_int_t)r->counts.n_predicted, "search_seconds",
-                             number(x->seconds), "best", best, "regions", regions_json(r), "cheapest",
-                             cli_goal_cheapest(x->goal, r), "advice", cli_advice_json(x));
+    for (int i = 0; i < x->choices->n_batches; i++)
+        json_array_append_new(batches, json_integer((json_int_t)x->choices->batch[i]));
+    for (int i = 0; i < x->choices->n_precisions; i++)
+        json_array_append_new(precisions, json_string(yoke_dtype_name(x->choices->choice[i].precision)));
+    json_t *root = json_pack(
+        "{s:i, s:s, s:o, s:o, s:I, s:s, s:I, s:b, s:b, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:i, s:o}",
+        "schema", 1, "cluster", x->cluster->name, "batches", batches, "precisions", precisions, "batch",
+        (json_int_t)r->best[0].batch, "precision", yoke_dtype_name(r->best[0].precision), "sequence",
+        (json_int_t)x->training->plan.sequence, "complete", (int)r->is_complete, "proved", (int)r->is_proved,
+        "bound_seconds", number(r->bound_seconds), "meshes", (json_int_t)r->counts.n_meshes, "settings",
+        (json_int_t)r->counts.n_settings, "predicted", (json_int_t)r->counts.n_predicted, "search_seconds",
+        number(x->seconds), "best", best, "regions", regions_json(r), "cheapest",
+        cli_goal_cheapest(x->goal, r), "advice", cli_advice_json(x));
     char *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(root);
     if (!text) return yoke_fail(YOKE_ENOMEM, "yoke plan: no host memory for the results");

@@ -190,6 +190,14 @@ void cli_plan_choices(const struct cli_context *context, struct yokei_plan *p)
     yokei_text(p->placement, sizeof p->placement, "%s", cli_text(context->options, "placement"));
 }
 
+void cli_plan_set_precision(struct yokei_plan *p, const char *word)
+{
+    yokei_text(p->precision, sizeof p->precision, "%s",
+               !strcmp(word, "f32")   ? "fp32"
+               : !strcmp(word, "f16") ? "fp16"
+                                      : word);
+}
+
 yoke_status cli_plan_from_options(const struct cli_context *context, struct yokei_training *t)
 {
     const struct cli_options *o = context->options;
@@ -198,12 +206,8 @@ yoke_status cli_plan_from_options(const struct cli_context *context, struct yoke
     if (cli_is_model_file(cli_text(o, "model"))) t->model_file = cli_text(o, "model");
     const char *longest_key;
     const int64_t longest = yokei_model_longest(yokei_plan_model(p), &longest_key);
-    /* plan.json says fp32 and fp16. */
-    const char *precision = cli_text(o, "precision");
-    yokei_text(p->precision, sizeof p->precision, "%s",
-               !strcmp(precision, "f32")   ? "fp32"
-               : !strcmp(precision, "f16") ? "fp16"
-                                           : precision);
+    char precision[16];
+    cli_plan_set_precision(p, cli_list_item(o, "precision", 0, precision, sizeof precision));
     yokei_text(p->all_reduce, sizeof p->all_reduce, "auto"); /* by size, and the same in every run */
     p->seed = (uint64_t)cli_int(o, "seed");
     p->validation_share = cli_real(o, "validation-share");

@@ -12,7 +12,10 @@
 #include "cli/options/json_values.h"
 #include "train/run/loop.h"
 
+/** Of a batch or a precision with several values the plan gets the first one. */
 yoke_status cli_plan_from_options(const struct cli_context *context, struct yokei_training *t);
+/** Set the precision by the word of --precision. plan.json says fp32 and fp16. */
+void cli_plan_set_precision(struct yokei_plan *plan, const char *word);
 /**
  * The choices that the running ranks make: --balance and --placement. Planning without ranks does not have
  * these options.

@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/train/plan_search.h"
 #include "cli/train/plan_source.h"
+#include "cli/train/search_choices.h"
 #include "core/base/base.h"
 #include "train/run/forecast.h"
 
@@ -282,6 +283,13 @@ yoke_status cli_plan(const struct cli_context *context)
         if (cli_is_set(context->options, of_search[i]))
             return yoke_fail(YOKE_EINVAL, "yoke plan: --%s is for --search and --cluster: add one, or leave --%s out",
                              of_search[i], of_search[i]);
+    struct cli_choices choices;
+    YOKE_TRY(cli_choices_read(context->options, &choices));
+    if (choices.n > 1)
+        return yoke_fail(YOKE_EINVAL,
+                         "yoke plan: --%s has several values, among which only --search chooses: add it, or "
+                         "leave one value",
+                         choices.n_batches > 1 ? "batch" : "precision");
     struct yokei_training t = { .plan = YOKEI_PLAN_INIT };
     struct devices devices = { 0 };
     struct yokei_forecast f = { 0 };

@@ -52,17 +52,17 @@ static yoke_status read_save(const struct cli_options *o, struct cli_goal *g)
     return YOKE_OK;
 }
 
-yoke_status cli_goal_read(const struct cli_options *o, int64_t tokens_per_step, double n_parameters,
+yoke_status cli_goal_read(const struct cli_options *o, int64_t batch, int64_t sequence, double n_parameters,
                           struct cli_goal *g)
 {
-    *g = (struct cli_goal){ .tokens_per_step = tokens_per_step,
+    *g = (struct cli_goal){ .sequence = sequence,
                             .checkpoint_bytes = BYTES_PER_PARAMETER * n_parameters,
                             .restart = cli_real(o, "restart-time") };
     if (cli_is_set(o, "goal-tokens")) g->tokens = (double)cli_int(o, "goal-tokens");
     if (cli_is_set(o, "goal-time")) g->hours = cli_real(o, "goal-time") / 3600;
     if (g->tokens == 0 && g->hours == 0) {
         g->from_steps = true;
-        g->tokens = (double)cli_int(o, "steps") * (double)tokens_per_step;
+        g->tokens = (double)cli_int(o, "steps") * (double)(batch * sequence);
     }
     YOKE_TRY(read_save(o, g));
     if (!cli_text(o, "failure-rate")) return YOKE_OK;
@@ -80,10 +80,11 @@ double cli_goal_between(const struct cli_goal *g, const struct yokei_prediction 
     return yokei_time_between_failures(g->failures_per_day, p->n_ranks);
 }
 
-void cli_goal_of(const struct cli_goal *g, const struct yokei_prediction *p, struct yokei_goal *out)
+void cli_goal_of(const struct cli_goal *g, const struct yokei_ranked *x, struct yokei_goal *out)
 {
+    const struct yokei_prediction *p = &x->prediction;
     yokei_goal_compute(&(struct yokei_goal_config){ .step_seconds = p->step_seconds,
-                                                    .tokens_per_step = (double)g->tokens_per_step,
+                                                    .tokens_per_step = (double)(x->batch * g->sequence),
                                                     .price_per_hour = p->price_per_hour,
                                                     .between = cli_goal_between(g, p),
                                                     .save = g->save,
@@ -100,7 +101,7 @@ int cli_goal_cheapest(const struct cli_goal *g, const struct yokei_search_result
     double least = INFINITY;
     for (int i = 0; i < r->n_best; i++) {
         struct yokei_goal goal;
-        cli_goal_of(g, &r->best[i].prediction, &goal);
+        cli_goal_of(g, &r->best[i], &goal);
         if (goal.price <= 0 || !(goal.price / goal.tokens < least)) continue;
         if (g->tokens > 0 && g->hours > 0 && goal.hours > g->hours) continue;
         least = goal.price / goal.tokens;
@@ -116,18 +117,36 @@ yoke_status cli_goal_check(const struct cli_goal *g, const struct yokei_search_r
     int fastest = 0;
     if (g->tokens <= 0 || g->hours <= 0 || !r->n_best) return YOKE_OK;
     for (int i = 0; i < r->n_best; i++) {
-        cli_goal_of(g, &r->best[i].prediction, &goal);
+        cli_goal_of(g, &r->best[i], &goal);
         if (goal.hours < hours) hours = goal.hours, fastest = i;
     }
     if (hours <= g->hours) return YOKE_OK;
     struct cli_goal most = *g;
     most.tokens = 0;
-    cli_goal_of(&most, &r->best[fastest].prediction, &fitting);
+    cli_goal_of(&most, &r->best[fastest], &fitting);
     return yoke_fail(
         YOKE_ECONFIG,
         "yoke plan: no layout trains %.6g tokens in %.4g h: layout %d takes %.4g h. Set --goal-time to "
         "%.0fh or more, or --goal-tokens to %.0f or less, or use more or faster devices",
         g->tokens, g->hours, fastest + 1, hours, ceil(hours), fitting.tokens);
+}
+
+/* The hours of the goal, or if it is a time, the hours of a token. */
+static double cost_of(const struct cli_goal *g, const struct yokei_ranked *x)
+{
+    struct yokei_goal goal;
+    cli_goal_of(g, x, &goal);
+    return g->tokens > 0 ? goal.hours : goal.hours / fmax(goal.tokens, 1);
+}
+
+void cli_goal_sort(const struct cli_goal *g, struct yokei_search_result *r)
+{
+    for (int i = 1; i < r->n_best; i++)
+        for (int j = i; j > 0 && cost_of(g, &r->best[j]) < cost_of(g, &r->best[j - 1]); j--) {
+            const struct yokei_ranked x = r->best[j];
+            r->best[j] = r->best[j - 1];
+            r->best[j - 1] = x;
+        }
 }
 
 /* ---- output ---- */
@@ -177,7 +196,7 @@ void cli_goal_show(const struct cli_goal *g, const struct yokei_search_result *r
         const double between = cli_goal_between(g, p);
         struct yokei_goal goal;
         char fails[32], interval[32], young[32], time[32], price[32] = "-";
-        cli_goal_of(g, p, &goal);
+        cli_goal_of(g, &r->best[i], &goal);
         if (goal.price > 0) yokei_text(price, sizeof price, "%.6g", goal.price);
         printf("%3d %10s %10s %11lld %10s %8.2f%% %12.0f %10s %12s%s\n", i + 1,
                cli_duration_text(between, fails, sizeof fails),
@@ -190,11 +209,11 @@ void cli_goal_show(const struct cli_goal *g, const struct yokei_search_result *r
 
 static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
-json_t *cli_goal_json(const struct cli_goal *g, const struct yokei_prediction *p)
+json_t *cli_goal_json(const struct cli_goal *g, const struct yokei_ranked *x)
 {
-    const double between = cli_goal_between(g, p);
+    const double between = cli_goal_between(g, &x->prediction);
     struct yokei_goal goal;
-    cli_goal_of(g, p, &goal);
+    cli_goal_of(g, x, &goal);
     return json_pack("{s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "seconds_between_failures",
                      number(between), "checkpoint_steps", (json_int_t)goal.checkpoint_steps,
                      "checkpoint_seconds", number(goal.interval), "young_seconds",

@@ -20,3 +20,21 @@ void cli_layout_text(const struct yokei_cluster *c, const struct yokei_layout *l
                l->recompute ? yokei_recompute_words[l->recompute] : "", l->zero ? ", zero 1" : "",
                l->sequence_parallel ? ", sequence-parallel" : "", kinds);
 }
+
+void cli_ranked_text(const struct cli_searched *x, const struct yokei_ranked *r, char *out, size_t bytes)
+{
+    char layout[256], choice[64] = "";
+    cli_layout_text(x->cluster, &r->layout, layout, sizeof layout);
+    if (x->choices->n > 1)
+        yokei_text(choice, sizeof choice, "batch %lld in %s: ", (long long)r->batch,
+                   yoke_dtype_name(r->precision));
+    yokei_text(out, bytes, "%s%s%s", choice, layout, r->layout.by_replica ? ", by replica" : "");
+}
+
+const struct yokei_ranked *cli_most_tokens(const struct yokei_search_result *r)
+{
+    const struct yokei_ranked *most = &r->best[0];
+    for (int i = 1; i < r->n_best; i++)
+        if (r->best[i].prediction.tokens_per_second > most->prediction.tokens_per_second) most = &r->best[i];
+    return most;
+}

@@ -13,7 +13,7 @@
 #include "core/base/base.h"
 #include "train/models/model.h"
 #include "train/search/bounds.h"
-#include "train/search/search.h"
+#include "train/search/choices.h"
 
 static yoke_device *host;
 static struct {
@@ -267,9 +267,94 @@ static void brute_force(void **state)
     free(c);
 }
 
+/* ---- batches and precisions ---- */
+
+static double per_sequence(const struct yokei_ranked *x)
+{
+    return x->prediction.step_seconds / (double)x->batch;
+}
+
+static int by_tokens(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The layouts of the choices together must be the best ones of the searches of each choice alone. */
+static void compare_choices(const yoke_model *model, struct yokei_cluster *c, int *n_batches)
+{
+    enum { N = 4, BEST = 5 };
+    static const struct yokei_search_choice choice[N] = {
+        { 4, YOKE_F32 }, { 6, YOKE_F32 }, { 6, YOKE_BF16 }, { 4, YOKE_BF16 }
+    };
+    struct yokei_search_config config = { .predict = { .model = model,
+                                                       .cluster = c,
+                                                       .device = host,
+                                                       .batch = 4,
+                                                       .sequence = 8,
+                                                       .model_flops = 4e6 },
+                                          .n_best = BEST,
+                                          .most_cuts = 1000000 };
+    struct yokei_search_result all, one;
+    double alone[N * BEST];
+    int n = 0, n_equal = 0;
+    draw_cluster(c, 8 << 20);
+    assert_ok(
+        yokei_search_choices(&(struct yokei_choices_config){ &config, N, choice, NULL, NULL, NULL }, &all));
+    assert_true(all.is_complete && all.is_proved);
+    for (int i = 0; i < N; i++) {
+        struct yokei_search_config own = config;
+        own.predict.batch = choice[i].batch;
+        own.predict.precision = choice[i].precision;
+        assert_ok(yokei_search(&own, &one));
+        for (int k = 0; k < one.n_best; k++) {
+            assert_int_equal(one.best[k].batch, choice[i].batch);
+            assert_int_equal(one.best[k].precision, choice[i].precision);
+            alone[n++] = per_sequence(&one.best[k]);
+        }
+        yokei_search_result_free(&one);
+    }
+    qsort(alone, (size_t)n, sizeof *alone, by_tokens);
+    assert_int_equal(all.n_best, YOKE_MIN(n, BEST));
+    for (int k = 0; k < all.n_best; k++) {
+        const struct yokei_prediction *p = &all.best[k].prediction;
+        assert_true(fabs(per_sequence(&all.best[k]) / alone[k] - 1) < 1e-12);
+        /* MFU counts the work of the layout's own batch */
+        const double peaks = 1e6 * (double)all.best[k].batch / (p->step_seconds * p->utilisation);
+        assert_true(fabs(p->tokens_per_second * per_sequence(&all.best[k]) / 8 - 1) < 1e-12 && peaks >= 1e9);
+        *n_batches |= all.best[k].batch == 4 ? 1 : 2;
+        n_equal += all.best[k].n_equal;
+        for (int j = 0; j < k; j++) { /* no two are equal */
+            const struct yokei_ranked *a = &all.best[j], *b = &all.best[k];
+            assert_false(a->batch == b->batch && a->precision == b->precision
+                         && a->layout.data == b->layout.data && a->layout.pipeline == b->layout.pipeline
+                         && a->layout.tensor == b->layout.tensor
+                         && fabs(a->prediction.step_seconds / b->prediction.step_seconds - 1) < 1e-9
+                         && a->prediction.price_per_hour == b->prediction.price_per_hour);
+        }
+    }
+    printf("%d layouts, %d equal ones left out\n", all.n_best, n_equal);
+    yokei_search_result_free(&all);
+}
+
+static void choices(void **state)
+{
+    (void)state;
+    const struct yoke_gpt2_config gpt2 = { sizeof gpt2, 4, 4, 32, 16, 61, 1e-5, 0.02 };
+    struct yokei_cluster *c = malloc(sizeof *c);
+    yoke_model *model;
+    int n_batches = 0;
+    assert_non_null(c);
+    assert_ok(yoke_model_gpt2(&gpt2, &model));
+    for (int trial = 0; trial < 4; trial++) compare_choices(model, c, &n_batches);
+    assert_int_equal(n_batches, 3); /* layouts of both batches were among the best */
+    assert_ok(yoke_model_destroy(model));
+    free(c);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(brute_force) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(brute_force), cmocka_unit_test(choices) };
     const char *seed = getenv("YOKE_SEED");
     const uint64_t used = seed ? strtoull(seed, NULL, 10) : 20261126;
     draws.key = yokei_philox_named(used, "clusters");

@@ -61,7 +61,9 @@ static yoke_status try_known(struct advising *a, struct yokei_change *c)
     if (status) return status == YOKE_ENOMEM ? status : YOKE_OK; /* the search says the same */
     for (int i = 0; i < r->n_best + r->is_near && status != YOKE_ENOMEM; i++) {
         const struct yokei_layout *l = i < r->n_best ? &r->best[i].layout : &r->nearest.layout;
+        const struct yokei_ranked *known = i < r->n_best ? &r->best[i] : &r->nearest;
         struct yokei_prediction p;
+        if (known->batch != a->search.predict.batch) continue;
         status = yokei_predict(predictor, l, &p);
         if (status) continue; /* the changed run refuses this layout */
         if (a->search.largest_bubble == 0 || p.bubble <= a->search.largest_bubble) take(c, l, &p);

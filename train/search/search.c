@@ -8,7 +8,7 @@
 #include "train/models/model.h"
 #include "train/search/search_inside.h"
 
-enum { DEFAULT_BEST = 10, DEFAULT_CUTS = 16, DIVES = 60, TYPICAL_BATCH = 4 };
+enum { DEFAULT_CUTS = 16, DIVES = 60, TYPICAL_BATCH = 4 };
 static const uint64_t SHOW_NS = 200 * 1000 * 1000;
 
 static void show(struct yokei_searching *s, bool at_once)
@@ -68,6 +68,10 @@ static yoke_status dive(struct yokei_searching *s)
         s->result->region[i].n_refused = 0;
     }
     s->result->counts.n_settings = 0;
+    for (int i = 0; i < s->result->n_best; i++) {
+        s->result->best[i].from_dive = true;
+        s->result->best[i].n_equal = 0;
+    }
     return status;
 }
 
@@ -89,6 +93,8 @@ static yoke_status find_nearest(struct yokei_searching *s)
     if (r->n_best || r->is_near || !s->nearest.data) return YOKE_OK;
     r->nearest.layout = s->nearest;
     const yoke_status status = yokei_predict(s->predictor, &s->nearest, &r->nearest.prediction);
+    r->nearest.batch = s->config->predict.batch;
+    r->nearest.precision = s->config->predict.precision;
     r->is_near = !status;
     return status == YOKE_ENOMEM ? status : YOKE_OK;
 }
@@ -125,6 +131,9 @@ static yoke_status check(const struct yokei_search_config *c)
     if (c->largest_bubble < 0 || c->largest_bubble > 1)
         return yoke_fail(YOKE_ECONFIG, "search: the largest bubble is %g; it must lie in [0, 1]",
                          c->largest_bubble);
+    if (c->most_seconds < 0)
+        return yoke_fail(YOKE_ECONFIG, "search: the longest step is %g s; it must be above 0",
+                         c->most_seconds);
     return YOKE_OK;
 }
 
@@ -132,7 +141,7 @@ yoke_status yokei_search(const struct yokei_search_config *config, struct yokei_
 {
     struct yokei_searching s = { .config = config,
                                  .result = out,
-                                 .n_best = config->n_best ? config->n_best : DEFAULT_BEST,
+                                 .n_best = config->n_best ? config->n_best : YOKEI_DEFAULT_BEST,
                                  .most_cuts = config->most_cuts ? config->most_cuts : DEFAULT_CUTS,
                                  .left_bound = INFINITY,
                                  .nearest_ratio = INFINITY };
@@ -162,6 +171,7 @@ void yokei_search_result_free(struct yokei_search_result *r)
 {
     for (int i = 0; i < r->n_best; i++) yokei_prediction_free(&r->best[i].prediction);
     yokei_prediction_free(&r->nearest.prediction);
+    yokei_prediction_free(&r->least_idle.prediction);
     free(r->best);
     free(r->region);
     *r = (struct yokei_search_result){ 0 };

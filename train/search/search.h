@@ -13,7 +13,10 @@
  *   - recomputation (none, attention or full, in all stages), ZeRO (0 or 1) and sequence parallelism;
  *   - the blocks of each stage.
  * The replicas' shares follow from yokei_layout_shares. All layouts with the same values but for the blocks
- * are one *setting*, and the result has at most one layout of each setting.
+ * are one *setting*, and the result has at most one layout of each setting. Settings often differ in something
+ * that has no effect, so layouts of one number of stages, replicas and tensor ranks, of one price and of equal
+ * steps (to YOKEI_EQUAL_STEPS) are *equal*. The result has the fastest of equal layouts. If their steps are
+ * the same but for rounding, it has the one that needs least memory.
  *
  * The search is branch and bound in the order of the bounds (bounds.h). A mesh (kinds, places, replicas,
  * stages, tensor ranks, sequence parallelism and micro-batch) has a bound from the work alone. When it is the
@@ -32,6 +35,9 @@
 
 #include "train/search/predict.h"
 
+enum { YOKEI_DEFAULT_BEST = 10 };
+#define YOKEI_EQUAL_STEPS 1e-5
+
 struct yokei_search_progress {
     int64_t n_meshes, n_left; /* meshes of the space; meshes and settings whose bounds are not decided */
     int64_t n_settings, n_predicted;
@@ -41,10 +47,11 @@ struct yokei_search_progress {
 
 struct yokei_search_config {
     struct yokei_predict_config predict;
-    int n_best;      /* layouts in the result; 0: 10 */
+    int n_best;      /* layouts in the result; 0: YOKEI_DEFAULT_BEST */
     int most_tensor; /* 0: no limit but the cluster's */
     int most_cuts;   /* predictions of cuts of one setting; 0: 16, and only of settings near the result */
     double largest_bubble; /* idle fraction; 0: no limit */
+    double most_seconds;   /* layouts whose steps take this time or longer are not wanted; 0: no limit */
     void *context;
     /*
      * Called a few times in a second. If it returns false, the search ends with the best layouts so far. May
@@ -57,6 +64,10 @@ struct yokei_ranked {
     struct yokei_layout layout;
     struct yokei_prediction prediction;
     double bound; /* of the setting */
+    int64_t batch;
+    yoke_dtype precision;
+    int n_equal;    /* layouts that are equal to this one, and that were left out */
+    bool from_dive; /* internal: the search will find this layout again */
 };
 
 /** What became of the settings and meshes with one number of stages and of tensor ranks. */
@@ -78,7 +89,8 @@ struct yokei_search_result {
     int n_best;
     struct yokei_ranked *best; /* the fastest first */
     bool is_complete;          /* the search was not interrupted */
-    bool is_proved;            /* no layout of the space is faster than the last of `best` and is not in it */
+    /* no layout of the space is faster than the last of `best`, but for those in it and their equals */
+    bool is_proved;
     double bound_seconds;      /* no layout that was not predicted is faster */
     struct yokei_search_progress counts;
     int n_regions;
@@ -86,6 +98,9 @@ struct yokei_search_result {
     /* if n_best is 0: the layout that lacks least memory; is_near says whether there is one */
     bool is_near;
     struct yokei_ranked nearest;
+    /* if n_best is 0: the layout that fits and has the least bubble of all that were predicted */
+    bool is_idle;
+    struct yokei_ranked least_idle;
 };
 
 /**

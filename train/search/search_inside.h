@@ -46,7 +46,7 @@ yoke_status yokei_search_list(struct yokei_searching *s);
 struct yokei_layout yokei_node_layout(const struct yokei_searching *s, const struct yokei_node *node);
 yoke_status yokei_search_push(struct yokei_searching *s, const struct yokei_node *node);
 struct yokei_node yokei_search_pop(struct yokei_searching *s);
-/** The step of the result's last place; INFINITY: there are places left. */
+/** The step of the result's last place, or the longest that is wanted; INFINITY: there are places left. */
 double yokei_search_threshold(const struct yokei_searching *s);
 
 /* ---- search_settings.c ---- */

@@ -6,7 +6,7 @@
 #include "core/base/base.h"
 #include "train/search/search_inside.h"
 
-static const double CLOSE = 1.05;
+static const double CLOSE = 1.05, NOISE = 1e-9; /* NOISE: of the rounding of a step */
 
 /* ---- bounds ---- */
 
@@ -197,30 +197,68 @@ static bool is_same_setting(const struct yokei_layout *a, const struct yokei_lay
     return same;
 }
 
-/* Insert a layout into the result. It takes the prediction. The dive may have found the setting before. */
+/* Whether a reader would see the same layout twice. */
+static bool is_equal(const struct yokei_ranked *a, const struct yokei_ranked *b)
+{
+    const double step = a->prediction.step_seconds, price = a->prediction.price_per_hour;
+    return a->layout.data == b->layout.data && a->layout.pipeline == b->layout.pipeline
+           && a->layout.tensor == b->layout.tensor
+           && fabs(b->prediction.step_seconds - step) <= YOKEI_EQUAL_STEPS * step
+           && fabs(b->prediction.price_per_hour - price) <= 1e-9 * price;
+}
+
+static bool is_better(const struct yokei_ranked *a, const struct yokei_ranked *b)
+{
+    const double more = a->prediction.step_seconds - b->prediction.step_seconds;
+    if (fabs(more) > NOISE * b->prediction.step_seconds) return more < 0;
+    return a->prediction.margin > b->prediction.margin;
+}
+
+static void take_out(struct yokei_search_result *r, int i)
+{
+    free_ranked(&r->best[i]);
+    memmove(&r->best[i], &r->best[i + 1], (size_t)(--r->n_best - i) * sizeof *r->best);
+}
+
+/*
+ * Make room for a layout: take out the layout of the same setting, which the dive may have found before, or
+ * an equal one. False: the one that is there is better.
+ */
+static bool replaces(struct yokei_search_result *r, struct yokei_ranked *x)
+{
+    for (int i = 0; i < r->n_best; i++) {
+        struct yokei_ranked *old = &r->best[i];
+        if (!is_same_setting(&old->layout, &x->layout)) continue;
+        old->from_dive = false;
+        if (x->prediction.step_seconds >= old->prediction.step_seconds) return false;
+        x->n_equal = old->n_equal;
+        take_out(r, i);
+        return true;
+    }
+    for (int i = 0; i < r->n_best; i++) {
+        struct yokei_ranked *old = &r->best[i];
+        if (!is_equal(old, x)) continue;
+        if (!is_better(x, old)) {
+            old->n_equal++;
+            return false;
+        }
+        x->n_equal = old->n_equal + !old->from_dive;
+        take_out(r, i);
+        return true;
+    }
+    return true;
+}
+
+/* Insert a layout into the result. It takes the prediction. */
 static void insert(struct yokei_searching *s, struct yokei_ranked *x)
 {
     struct yokei_search_result *r = s->result;
-    for (int i = 0; i < r->n_best; i++) {
-        if (!is_same_setting(&r->best[i].layout, &x->layout)) continue;
-        if (x->prediction.step_seconds >= r->best[i].prediction.step_seconds) {
-            free_ranked(x);
-            return;
-        }
-        free_ranked(&r->best[i]);
-        memmove(&r->best[i], &r->best[i + 1], (size_t)(--r->n_best - i) * sizeof *r->best);
-        break;
+    if (!replaces(r, x) || x->prediction.step_seconds >= yokei_search_threshold(s)) {
+        free_ranked(x);
+        return;
     }
-    int at = r->n_best;
-    if (r->n_best == s->n_best) {
-        if (x->prediction.step_seconds >= r->best[at - 1].prediction.step_seconds) {
-            free_ranked(x);
-            return;
-        }
-        free_ranked(&r->best[--at]);
-    } else {
-        r->n_best++;
-    }
+    if (r->n_best == s->n_best) free_ranked(&r->best[--r->n_best]);
+    int at = r->n_best++;
     for (; at > 0 && r->best[at - 1].prediction.step_seconds > x->prediction.step_seconds; at--)
         r->best[at] = r->best[at - 1];
     r->best[at] = *x;
@@ -239,14 +277,35 @@ struct setting {
     struct yokei_ranked best; /* its step is INFINITY if there is none */
 };
 
+/* A layout and its prediction, which it takes. */
+static struct yokei_ranked ranked(const struct setting *x, struct yokei_prediction *p)
+{
+    const struct yokei_predict_config *c = &x->s->config->predict;
+    const struct yokei_ranked out = { .layout = x->layout,
+                                      .prediction = *p,
+                                      .bound = x->node->bound,
+                                      .batch = c->batch,
+                                      .precision = c->precision };
+    *p = (struct yokei_prediction){ 0 };
+    return out;
+}
+
 static void keep_nearest(struct setting *x, struct yokei_prediction *p)
 {
     struct yokei_search_result *r = x->s->result;
     if (r->is_near && r->nearest.prediction.margin >= p->margin) return;
     free_ranked(&r->nearest);
-    r->nearest = (struct yokei_ranked){ x->layout, *p, x->node->bound };
+    r->nearest = ranked(x, p);
     r->is_near = true;
-    *p = (struct yokei_prediction){ 0 };
+}
+
+static void keep_least_idle(struct setting *x, struct yokei_prediction *p)
+{
+    struct yokei_search_result *r = x->s->result;
+    if (r->is_idle && r->least_idle.prediction.bubble <= p->bubble) return;
+    free_ranked(&r->least_idle);
+    r->least_idle = ranked(x, p);
+    r->is_idle = true;
 }
 
 static yoke_status try_cut(struct setting *x, const int16_t *stages)
@@ -268,10 +327,11 @@ static yoke_status try_cut(struct setting *x, const int16_t *stages)
         keep_nearest(x, &p);
     } else if (limit > 0 && p.bubble > limit) {
         x->region->n_idle++;
+        keep_least_idle(x, &p);
     } else if (p.step_seconds < x->best.prediction.step_seconds) {
         x->region->best_seconds = fmin(x->region->best_seconds, p.step_seconds);
         free_ranked(&x->best);
-        x->best = (struct yokei_ranked){ x->layout, p, x->node->bound };
+        x->best = ranked(x, &p);
         return YOKE_OK;
     }
     yokei_prediction_free(&p);

@@ -42,7 +42,8 @@ struct yokei_node yokei_search_pop(struct yokei_searching *s)
 double yokei_search_threshold(const struct yokei_searching *s)
 {
     const struct yokei_search_result *r = s->result;
-    return r->n_best < s->n_best ? INFINITY : r->best[r->n_best - 1].prediction.step_seconds;
+    const double most = s->config->most_seconds > 0 ? s->config->most_seconds : INFINITY;
+    return r->n_best < s->n_best ? most : fmin(most, r->best[r->n_best - 1].prediction.step_seconds);
 }
 
 /* ---- the space ---- */
