@@ -59,7 +59,9 @@ yoke_SOURCES += \
 yoke_SOURCES += cli/train/search_choices.c cli/train/search_choices.h
 yoke_SOURCES += cli/train/memo.c cli/train/memo.h cli/train/memo_checks.c cli/train/memo_risks.c cli/train/search_advice.c cli/train/search_advice.h cli/train/search_goal.c cli/train/search_goal.h cli/postmortem/go_on.c cli/postmortem/json.c cli/postmortem/postmortem.c cli/postmortem/postmortem.h cli/postmortem/text.c
 yoke_SOURCES += cli/train/search_layout.c
-cli/train/plan_predict.c cli/postmortem/job.c cli/train/communicators.c cli/train/communicators.h cli/train/replay.c yoke_LDADD = libconform.la $(LIBYOKE_TRAIN) $(LIBYOKE_COMM) $(LIBYOKE) $(MPICH_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) $(MICROHTTPD_LIBS) $(ZLIB_LIBS)
+yoke_SOURCES += cli/train/plan_predict.c cli/postmortem/job.c
+yoke_SOURCES += cli/train/communicators.c cli/train/communicators.h cli/train/replay.c
+yoke_LDADD = libconform.la $(LIBYOKE_TRAIN) $(LIBYOKE_COMM) $(LIBYOKE) $(MPICH_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) $(MICROHTTPD_LIBS) $(ZLIB_LIBS)
 else
 yoke_CPPFLAGS = $(AM_CPPFLAGS) -DCLI_HAS_MPI=0
 yoke_SOURCES += cli/no_mpi.c

@@ -254,12 +254,7 @@ static yoke_status show(const struct predicting *w, struct yokei_ranked *ranked)
     const struct cli_searched x = {
         .training = &w->t, .cluster = &w->cluster, .result = &result, .goal = &goal
     };
-    struct yokei_model_sizes sizes;
-    double parameters = 0;
-    yokei_model_sizes(w->model, &sizes);
-    for (int i = 0; i < 3; i++)
-        parameters += (sizes.matrices[i] + sizes.vectors[i]) * (i == 1 ? sizes.n_blocks : 1);
-    YOKE_TRY(cli_goal_read(w->o, w->t.plan.batch * w->t.plan.sequence, parameters, &goal));
+    YOKE_TRY(cli_goal_of_plan(w->o, &w->t.plan, w->model, &goal));
     if (cli_flag(w->o, "json"))
         YOKE_TRY(cli_predicted_json(&x));
     else

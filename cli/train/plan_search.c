@@ -252,7 +252,7 @@ static yoke_status search(const struct cli_options *o, struct yokei_training *t,
     return cli_goal_check(x->goal, result);
 }
 
-static yoke_status read_goal(const struct cli_options *o, const struct yokei_plan *plan,
+yoke_status cli_goal_of_plan(const struct cli_options *o, const struct yokei_plan *plan,
                              const yoke_model *model, struct cli_goal *goal)
 {
     struct yokei_model_sizes sizes;
@@ -279,7 +279,7 @@ static yoke_status run(const struct cli_context *context, struct yokei_training 
     YOKE_TRY(read_cluster(o, cluster, &cluster[1]));
     YOKE_TRY(check_output(o, cluster));
     YOKE_TRY(yokei_model_create(yokei_plan_model(&t->plan), model));
-    YOKE_TRY(read_goal(o, &t->plan, *model, &goal));
+    YOKE_TRY(cli_goal_of_plan(o, &t->plan, *model, &goal));
     YOKE_TRY(yoke_device_open("host", NULL, &config->predict.device));
     config->predict.model = *model;
     config->predict.cluster = cluster;
