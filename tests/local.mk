@@ -2,7 +2,7 @@
 # tests/tap-run runs them side by side, and closes with "N passed, N failed". It explains the words alone, soak
 # and quiet, with which a command may begin.
 # A program without _SOURCES is made of the .c file of its own name.
-EXTRA_DIST += tests/tap-run tests/contain tests/programs tests/soak tests/soak_pieces tests/lsan.supp
+EXTRA_DIST += tests/tap-run tests/short_wrapper tests/contain tests/programs tests/soak tests/soak_pieces tests/lsan.supp
 include tests/unit/local.mk
 include tests/conform/local.mk
 include tests/bits/local.mk
