@@ -17,7 +17,7 @@
 #include "core/base/base.h"
 #include "core/base/times.h"
 
-/* The ops of training steps, and the sizes to measure: all of them, or those of the models micro and 124m. */
+/* The ops of training steps, and the sizes to measure: those of --size, or all up to the largest of them. */
 static const struct wanted {
     enum yoke_op_id op;
     bool all;      /* also the small sizes, because the rate of products depends on their size */
@@ -50,10 +50,27 @@ struct item {
     const struct conform_size *size;
 };
 
-static bool is_wanted(const struct wanted *w, yoke_dtype dtype, const struct conform_size *size)
+/* Whether --size names the size, or, for ops with all sizes, a later size of the list. */
+static bool is_selected(const struct bench_cluster *b, const struct conform_size *size, bool or_later)
+{
+    const struct cli_options *o = b->context->options;
+    char text[32];
+    if (!strncmp(size->name, "row", 3)) return false; /* memory limits this product */
+    for (; size->name; size++) {
+        for (int i = 0; i < cli_list_count(o, "size"); i++) {
+            cli_list_item(o, "size", i, text, sizeof text);
+            if (!strncmp(size->name, text, strlen(text))) return true;
+        }
+        if (!or_later) break;
+    }
+    return false;
+}
+
+static bool is_wanted(const struct bench_cluster *b, const struct wanted *w, yoke_dtype dtype,
+                      const struct conform_size *size)
 {
     if (!(conform_dtypes_of(w->op) & 1u << dtype) || (w->only_f32 && dtype != YOKE_F32)) return false;
-    return w->all || !strncmp(size->name, "micro", 5) || !strncmp(size->name, "124m", 4);
+    return is_selected(b, size, w->all);
 }
 
 /* The item with this index. False: there are fewer items. f32 is always measured, for the optimizer. */
@@ -64,7 +81,7 @@ static bool item_at(const struct bench_cluster *b, int index, struct item *out)
             if (!b->dtype[d] && !(d == YOKE_F32 && wanted[i].only_f32)) continue;
             const struct conform_size *sizes = conform_sizes_of(wanted[i].op)->list;
             for (int s = 0; sizes[s].name; s++)
-                if (is_wanted(&wanted[i], (yoke_dtype)d, &sizes[s]) && !index--) {
+                if (is_wanted(b, &wanted[i], (yoke_dtype)d, &sizes[s]) && !index--) {
                     *out = (struct item){ wanted[i].op, (yoke_dtype)d, &sizes[s] };
                     return true;
                 }

@@ -298,6 +298,10 @@ const struct cli_option cli_option_table[] = {
               "this device's name" },
     { "budget-seconds", CLI_BENCH_CLUSTER, CLI_TIME, .value = "12s", .least = 0.001, .most = 1e6,
       .help = "Time for the ops of all types together. Preparing them and the links takes additional time" },
+    { "size", CLI_BENCH_CLUSTER, CLI_LIST, .value = "micro,124m", .choices = "tiny|micro|124m",
+      .help =
+          "Measure the ops at the sizes of these models, and products and attentions at smaller sizes too. "
+          "Small sizes take little time, and say little of a large model" },
     { "tolerance", CLI_BENCH_CLUSTER, CLI_REAL, .value = "0.15", .metavar = "X", .least = 0, .most = 100,
       .help = "Devices are of one kind if the medians of their times differ by at most this part" },
     { "budget-seconds", CLI_BENCH_KERNELS, CLI_TIME, .value = "0.2s", .least = 0.001, .most = 1e6,
@@ -334,16 +338,19 @@ const struct cli_option cli_option_table[] = {
     { "ranks", CLI_PLAN, CLI_INT, 'n', .group = CLI_MODEL, .metavar = "N", .least = 1, .most = 65536,
       .help = "Number of ranks to plan for. Default: one for each entry of --devices, or 1" },
     { "devices", CLI_PLAN, CLI_LIST, .group = CLI_MODEL, .metavar = "SPEC,...",
-      .help = "Device of each rank in turn, such as host,opencl:0. If the list is shorter than the number "
-              "of ranks, it is repeated. The devices must be on this machine, or with --cluster in its file, by "
-              "their names there. Default: host, the first device of --emulate, or the file's devices" },
+      .help =
+          "Device of each rank in turn, such as host,opencl:0. If the list is shorter than the number "
+          "of ranks, it is repeated. The devices must be on this machine, or with --cluster in its file, by "
+          "their names there. Default: host, the first device of --emulate, or the file's devices" },
     { "output", CLI_PLAN, CLI_TEXT, 'o', .group = CLI_FILES, .no_key = true, .metavar = "FILE",
       .help = "Write a plan.json for yoke train --plan to this file, even if the run does not fit" },
     { "search", CLI_PLAN, CLI_FLAG, .group = CLI_LAYOUT, .no_key = true,
-      .help = "Search for the ten fastest layouts on the devices of --cluster" },
+      .help = "Search for the ten fastest layouts on the devices of --cluster, or without it on the devices "
+              "of this machine, which are measured first" },
     { "cluster", CLI_PLAN, CLI_TEXT, .group = CLI_LAYOUT, .no_key = true, .metavar = "FILE",
-      .help = "Cluster file with the devices, the hosts and the links for --search. Without --search, the "
-              "step of the layout that the options give is predicted on these devices" },
+      .help = "Cluster file with the devices, the hosts and the links for --search. Default: the devices of "
+              "--ranks and --devices are measured. Without --search, the step of the layout that the options "
+              "give is predicted on the devices of the file" },
     { "largest-bubble", CLI_PLAN, CLI_REAL, .group = CLI_LAYOUT, .rare = true, .no_key = true, .value = "0",
       .metavar = "SHARE", .least = 0, .most = 1,
       .help =

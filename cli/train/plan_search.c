@@ -10,6 +10,7 @@
 
 #include "cli/options/progress.h"
 #include "cli/train/memo.h"
+#include "cli/train/plan_measure.h"
 #include "cli/train/plan_source.h"
 #include "cli/train/search_advice.h"
 #include "core/base/base.h"
@@ -39,7 +40,10 @@ static bool show_progress(void *context, const struct yokei_search_progress *p)
 
 /* ---- options ---- */
 
-/* The search chooses these, so an option that fixes one of them would be ignored. */
+/*
+ * The search chooses these, so an option that fixes one of them would be ignored. Without a cluster file the
+ * first two of them say what to measure.
+ */
 static yoke_status check_options(const struct cli_options *o)
 {
     static const char *const chosen[] = {
@@ -47,11 +51,11 @@ static yoke_status check_options(const struct cli_options *o)
         "schedule",      "schedule-file",     "chunks", "layers",      "costs",      "recompute",
         "tensor-shares", "sequence-parallel", "zero",   "zero-shares", "micro-batch"
     };
-    if (!cli_text(o, "cluster"))
+    if (!cli_text(o, "cluster") && cli_text(o, "memo"))
         return yoke_fail(YOKE_EINVAL,
-                         "yoke plan: --search needs --cluster FILE, which describes the devices and "
-                         "the links between them; docs/PLANNING.md has the format");
-    for (size_t i = 0; i < YOKE_COUNT(chosen); i++)
+                         "yoke plan: --memo repeats the search, so it needs --cluster FILE: yoke run -n N -- "
+                         "bench cluster -o FILE measures this machine");
+    for (size_t i = cli_text(o, "cluster") ? 0 : 2; i < YOKE_COUNT(chosen); i++)
         if (cli_is_set(o, chosen[i]) && strcmp(cli_origin(o, chosen[i]), "default") != 0)
             return yoke_fail(YOKE_EINVAL, "yoke plan: --search chooses --%s: leave it out (%s)", chosen[i],
                              cli_origin(o, chosen[i]));
@@ -60,10 +64,13 @@ static yoke_status check_options(const struct cli_options *o)
 
 /* unlimited: the cluster without --memory-limit. */
 static yoke_status read_cluster(const struct cli_options *o, struct yokei_cluster *c,
-                                struct yokei_cluster *unlimited)
+                                struct yokei_cluster *unlimited, double *measured_seconds)
 {
     const uint64_t limit = cli_bytes(o, "memory-limit");
-    YOKE_TRY(yokei_cluster_read(cli_text(o, "cluster"), c));
+    if (cli_text(o, "cluster"))
+        YOKE_TRY(yokei_cluster_read(cli_text(o, "cluster"), c));
+    else
+        YOKE_TRY(cli_plan_measure(o, c, measured_seconds));
     *unlimited = *c;
     for (int k = 0; k < c->n_kinds && limit; k++) c->kind[k].memory = YOKE_MIN(c->kind[k].memory, limit);
     return YOKE_OK;
@@ -79,7 +86,7 @@ static yoke_status check_output(const struct cli_options *o, const struct yokei_
                    YOKE_ECONFIG,
                    "%s: no kind of device has a local-device, so -o cannot name the devices of the ranks: add "
                    "it, or leave -o out",
-                   cli_text(o, "cluster"));
+                   cli_text(o, "cluster") ? cli_text(o, "cluster") : "the measured devices");
 }
 
 /* ---- plan.json ---- */
@@ -271,12 +278,12 @@ static yoke_status run(const struct cli_context *context, struct yokei_training 
     struct cli_context alone = *context;
     struct cli_goal goal;
     struct cli_choices choices;
-    struct cli_searched x = { t, cluster, result, &goal, advice, 0, &choices };
+    struct cli_searched x = { t, cluster, result, &goal, advice, 0, &choices, 0 };
     alone.size = 1;
     YOKE_TRY(check_options(o));
     YOKE_TRY(cli_choices_read(o, &choices));
     YOKE_TRY(cli_plan_from_options(&alone, t));
-    YOKE_TRY(read_cluster(o, cluster, &cluster[1]));
+    YOKE_TRY(read_cluster(o, cluster, &cluster[1], &x.measured_seconds));
     YOKE_TRY(check_output(o, cluster));
     YOKE_TRY(yokei_model_create(yokei_plan_model(&t->plan), model));
     YOKE_TRY(cli_goal_of_plan(o, &t->plan, *model, &goal));

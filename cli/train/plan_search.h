@@ -19,6 +19,7 @@ struct cli_searched {
     const struct yokei_advice *advice;
     double seconds; /* that the search took */
     const struct cli_choices *choices;
+    double measured_seconds; /* that the measurement of the devices took; 0: a file describes them */
 };
 
 /** The whole of yoke plan --search. Errors: 10 for wrong options or files, YOKE_ENOMEM if nothing fits. */

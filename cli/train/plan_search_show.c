@@ -52,6 +52,7 @@ static void show_head(const struct cli_searched *x)
     for (int k = 0; k < x->cluster->n_kinds; k++)
         printf("%s%d %s", k ? ", " : "", yokei_cluster_devices(x->cluster, k), x->cluster->kind[k].name);
     char batches[256], precisions[32];
+    if (x->measured_seconds > 0) printf(" of this machine, measured in %.1f s", x->measured_seconds);
     printf("\nbatch            %s sequences of %lld tokens\n",
            cli_batches_text(x->choices, batches, sizeof batches), (long long)x->training->plan.sequence);
     printf("precision        %s\n", cli_precisions_text(x->choices, precisions, sizeof precisions));
@@ -280,14 +281,15 @@ yoke_status cli_search_json(const struct cli_searched *x)
     for (int i = 0; i < x->choices->n_precisions; i++)
         json_array_append_new(precisions, json_string(yoke_dtype_name(x->choices->choice[i].precision)));
     json_t *root = json_pack(
-        "{s:i, s:s, s:o, s:o, s:I, s:s, s:I, s:b, s:b, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:i, s:o}",
+        "{s:i, s:s, s:o, s:o, s:I, s:s, s:I, s:b, s:b, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:i, s:o, s:o}",
         "schema", 1, "cluster", x->cluster->name, "batches", batches, "precisions", precisions, "batch",
         (json_int_t)r->best[0].batch, "precision", yoke_dtype_name(r->best[0].precision), "sequence",
         (json_int_t)x->training->plan.sequence, "complete", (int)r->is_complete, "proved", (int)r->is_proved,
         "bound_seconds", number(r->bound_seconds), "meshes", (json_int_t)r->counts.n_meshes, "settings",
         (json_int_t)r->counts.n_settings, "predicted", (json_int_t)r->counts.n_predicted, "search_seconds",
         number(x->seconds), "best", best, "regions", regions_json(r), "cheapest",
-        cli_goal_cheapest(x->goal, r), "advice", cli_advice_json(x));
+        cli_goal_cheapest(x->goal, r), "advice", cli_advice_json(x), "measured_seconds",
+        x->measured_seconds > 0 ? number(x->measured_seconds) : json_null());
     char *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(root);
     if (!text) return yoke_fail(YOKE_ENOMEM, "yoke plan: no host memory for the results");
