@@ -91,7 +91,7 @@ include train/files/local.mk
 
 # Tests of training that need neither MPI nor another process.
 train_unit_programs = tests/unit/train_state tests/unit/train_layers tests/unit/train_shards tests/unit/train_program tests/unit/train_loop tests/unit/cuda_calls tests/unit/train_mesh tests/unit/train_memory tests/unit/train_planned tests/unit/plan_search tests/unit/plan_advice tests/unit/train_schedule \
-	tests/unit/train_simulate tests/unit/train_balance tests/unit/cluster_file tests/unit/cluster_speeds tests/unit/goal tests/unit/published_tables
+	tests/unit/train_simulate tests/unit/train_balance tests/unit/cluster_file tests/unit/cluster_speeds tests/unit/measured_cluster tests/unit/goal tests/unit/published_tables
 EXTRA_PROGRAMS += $(train_unit_programs)
 YOKE_TESTS += $(train_unit_programs)
 EXTRA_PROGRAMS += tests/unit/train_allocations
@@ -125,6 +125,8 @@ tests_unit_published_tables_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_goal_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_goal_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_cluster_speeds_CFLAGS = $(TRAIN_TEST_CFLAGS)
+tests_unit_measured_cluster_CFLAGS = $(TRAIN_TEST_CFLAGS)
+tests_unit_measured_cluster_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_cluster_speeds_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_cluster_file_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_cluster_file_LDADD = $(TRAIN_TEST_LDADD)
@@ -258,6 +260,8 @@ YOKE_TESTS += \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 4 tests/ranks/memory' \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/plan_command'
 EXTRA_DIST += tests/ranks/plan_command
+YOKE_TESTS += 'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/cluster_command' 'soak alone $(top_srcdir)/tests/ranks/cluster_command slow'
+EXTRA_DIST += tests/ranks/cluster_command
 YOKE_TESTS += 'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/plan_memo' 'soak YOKE_SOAK=1 $(top_srcdir)/tests/ranks/plan_memo'
 EXTRA_DIST += tests/ranks/plan_memo
 

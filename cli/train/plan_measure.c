@@ -47,6 +47,21 @@ static yoke_status read_devices(const struct cli_options *o, struct job *job)
     return YOKE_OK;
 }
 
+/* f32 is always measured, because it is the optimizer's type in every precision. */
+static void read_types(const struct cli_options *o, struct job *job)
+{
+    static const char *const types[] = { "bf16", "f16" };
+    char word[16];
+    yokei_text(job->types, sizeof job->types, "f32");
+    for (size_t t = 0; t < YOKE_COUNT(types); t++)
+        for (int i = 0; i < cli_list_count(o, "precision"); i++) {
+            const size_t used = strlen(job->types);
+            if (strcmp(cli_list_item(o, "precision", i, word, sizeof word), types[t]) != 0) continue;
+            yokei_text(job->types + used, sizeof job->types - used, ",%s", types[t]);
+            break;
+        }
+}
+
 static yoke_status make_command(const struct cli_options *o, struct job *job)
 {
     const ssize_t length = readlink("/proc/self/exe", job->self, sizeof job->self - 1);
@@ -58,13 +73,7 @@ static yoke_status make_command(const struct cli_options *o, struct job *job)
                          (long long)cli_int(o, "ranks"));
     YOKE_TRY(read_devices(o, job));
     yokei_text(job->ranks, sizeof job->ranks, "%lld", (long long)cli_int(o, "ranks"));
-    yokei_text(job->types, sizeof job->types, "f32"); /* the optimizer's type in every precision */
-    for (int i = 0; i < cli_list_count(o, "precision"); i++) {
-        char word[16];
-        cli_list_item(o, "precision", i, word, sizeof word);
-        const size_t used = strlen(job->types);
-        if (!strstr(job->types, word)) yokei_text(job->types + used, sizeof job->types - used, ",%s", word);
-    }
+    read_types(o, job);
     job->words[n++] = job->self, job->words[n++] = "run";
     if (is_given(o, "ranks")) job->words[n++] = "-n", job->words[n++] = job->ranks;
     if (job->devices[0]) job->words[n++] = "--devices", job->words[n++] = job->devices;
