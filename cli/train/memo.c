@@ -21,7 +21,7 @@ static const char *percent_text(double x, char *out, size_t bytes)
     return out;
 }
 
-static void put_head(const struct cli_options *o, const struct cli_searched *x, FILE *to)
+void cli_memo_head(const struct cli_options *o, const struct cli_searched *x, FILE *to)
 {
     const struct yokei_cluster *c = x->cluster;
     fprintf(to,
@@ -29,16 +29,18 @@ static void put_head(const struct cli_options *o, const struct cli_searched *x, 
             cli_text(o, "model"), c->name[0] ? c->name : cli_text(o, "cluster"));
 }
 
-static void put_limits(const struct cli_options *o, const struct cli_searched *x, FILE *to)
+void cli_memo_limits(const struct cli_options *o, const struct cli_searched *x, FILE *to)
 {
     const struct cli_goal *g = x->goal;
     const struct yokei_cluster *c = x->cluster;
     char time[32];
     fputs("\n## Limits\n\n| limit | value |\n|---|---|\n", to);
-    for (int k = 0; k < c->n_kinds; k++)
-        fprintf(to, "| %s | %d devices of %.4g GiB%s |\n", c->kind[k].name, yokei_cluster_devices(c, k),
-                (double)c->kind[k].memory / 1073741824.0,
+    for (int k = 0; k < c->n_kinds; k++) {
+        const double mib = (double)c->kind[k].memory / 1048576.0;
+        fprintf(to, "| %s | %d devices of %.4g %s%s |\n", c->kind[k].name, yokei_cluster_devices(c, k),
+                mib < 1024 ? mib : mib / 1024, mib < 1024 ? "MiB" : "GiB",
                 cli_is_set(o, "memory-limit") ? " (with --memory-limit)" : "");
+    }
     char batches[256], precisions[32];
     fprintf(to, "| batch | %s sequences of %lld tokens |\n| precision | %s |\n",
             cli_batches_text(x->choices, batches, sizeof batches), (long long)x->training->plan.sequence,
@@ -180,9 +182,8 @@ static bool is_shown(const struct yokei_memory_part *m)
     return strcmp(m->name, "staging_shared") && strcmp(m->name, "staging") && strcmp(m->name, "host");
 }
 
-static void put_memory(const struct cli_searched *x, FILE *to)
+void cli_memo_memory(const struct cli_searched *x, const struct yokei_prediction *p, FILE *to)
 {
-    const struct yokei_prediction *p = &x->result->best[0].prediction;
     fputs(
         "\n## Memory\n\nMiB of the rank that needs most. The stash, the bounds, the received activations, the "
         "work and the unused part are parts of the activations.\n\n| stage | device | ranks |",
@@ -209,8 +210,8 @@ static yoke_status put_all(const struct cli_options *o, const struct cli_searche
     struct yokei_places places;
     yoke_status status = YOKE_OK;
     YOKE_TRY(yokei_places_create(x->cluster, l->tensor, l->kind, l->n_kinds, &places));
-    put_head(o, x, to);
-    put_limits(o, x, to);
+    cli_memo_head(o, x, to);
+    cli_memo_limits(o, x, to);
     put_choice(x, to);
     put_goal(x, to);
     put_alternatives(x, to);
@@ -218,7 +219,7 @@ static yoke_status put_all(const struct cli_options *o, const struct cli_searche
     cli_memo_risks(yoke_dtype_name(x->result->best[0].precision), x, &places, to);
     put_bars(x, to);
     if (l->pipeline > 1) status = cli_memo_timeline(x, config, &places, to, t);
-    put_memory(x, to);
+    cli_memo_memory(x, &x->result->best[0].prediction, to);
     cli_memo_checks(o, x, config, l->pipeline > 1 ? t : NULL, to);
     yokei_places_free(&places);
     return status;
@@ -231,7 +232,11 @@ yoke_status cli_memo_write(const char *path, const struct cli_options *o, const 
     size_t bytes = 0;
     struct cli_memo_timeline *t = calloc(1, sizeof *t);
     FILE *to = t ? open_memstream(&text, &bytes) : NULL;
-    yoke_status status = to ? put_all(o, x, config, t, to) : YOKE_OK;
+    yoke_status status = YOKE_OK;
+    if (to && x->result->n_best)
+        status = put_all(o, x, config, t, to);
+    else if (to)
+        cli_memo_nothing(o, x, to);
     if (!to || fclose(to)) status = yoke_fail(YOKE_ENOMEM, "memo: no host memory");
     if (!status) status = yokei_file_write(path, text, bytes);
     if (t) cli_memo_timeline_free(t);

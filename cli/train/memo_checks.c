@@ -103,7 +103,7 @@ static void put_options(FILE *to, const struct cli_options *o, const char *const
     }
 }
 
-static void search_command(const struct cli_options *o, FILE *to)
+void cli_memo_search_command(const struct cli_options *o, FILE *to)
 {
     static const char *const names[] = { "cluster",         "model",
                                          "precision",       "batch",
@@ -113,29 +113,21 @@ static void search_command(const struct cli_options *o, FILE *to)
                                          "goal-time",       "failure-rate",
                                          "checkpoint-time", "checkpoint-bandwidth",
                                          "restart-time",    "advice" };
-    fputs("\nThe search, with the numbers of *Choice*, *Goal*, *Alternatives*, *Limits* and *Memory*:\n\n"
-          "```\nyoke plan --search",
-          to);
+    fputs("```\nyoke plan --search", to);
     put_options(to, o, names, YOKE_COUNT(names));
     fputs("\n```\n", to);
 }
 
-/* yoke plan makes each rank's program anew. */
-static void memory_command(const struct cli_options *o, const struct cli_searched *x, FILE *to)
+void cli_memo_layout_command(const struct cli_options *o, const struct yokei_ranked *x, FILE *to)
 {
     static const char *const names[] = { "model", "sequence", "bucket-bytes" };
-    const struct yokei_layout *l = &x->result->best[0].layout;
-    const struct yokei_prediction *p = &x->result->best[0].prediction;
+    const struct yokei_layout *l = &x->layout;
+    const struct yokei_prediction *p = &x->prediction;
     uint64_t most = 0;
     for (int i = 0; i < p->n_memory; i++) most = YOKE_MAX(most, p->memory[i].have);
-    fprintf(
-        to,
-        "\nThe memory of each rank (column DEVICE), which yoke plan computes from the layout alone. The stages "
-        "follow one another in the order of the ranks, with %d ranks each:\n\n```\nyoke plan -n %d",
-        l->data * l->tensor, p->n_ranks);
+    fprintf(to, "```\nyoke plan -n %d", p->n_ranks);
     put_options(to, o, names, YOKE_COUNT(names));
-    fprintf(to, " --precision %s --batch %lld", yoke_dtype_name(x->result->best[0].precision),
-            (long long)x->result->best[0].batch);
+    fprintf(to, " --precision %s --batch %lld", yoke_dtype_name(x->precision), (long long)x->batch);
     fprintf(to, " --dp %d --pp %d --tp %d --micro-batch %lld", l->data, l->pipeline, l->tensor,
             (long long)l->micro_batch);
     for (int d = 0; d < p->n_shares && l->data > 1; d++)
@@ -150,6 +142,18 @@ static void memory_command(const struct cli_options *o, const struct cli_searche
     if (l->zero) fputs(" --zero 1", to);
     if (l->sequence_parallel) fputs(" --sequence-parallel", to);
     fprintf(to, " --memory-limit %llu\n```\n", (unsigned long long)most);
+}
+
+/* yoke plan makes each rank's program anew. */
+static void memory_command(const struct cli_options *o, const struct cli_searched *x, FILE *to)
+{
+    const struct yokei_layout *l = &x->result->best[0].layout;
+    fprintf(
+        to,
+        "\nThe memory of each rank (column DEVICE), which yoke plan computes from the layout alone. The stages "
+        "follow one another in the order of the ranks, with %d ranks each:\n\n",
+        l->data * l->tensor);
+    cli_memo_layout_command(o, &x->result->best[0], to);
 }
 
 static void timeline_command(const struct cli_memo_timeline *t, FILE *to)
@@ -224,7 +228,9 @@ void cli_memo_checks(const struct cli_options *o, const struct cli_searched *x,
                      const struct yokei_search_config *config, const struct cli_memo_timeline *t, FILE *to)
 {
     fputs("\n## Checks\n\nThese commands compute the numbers of this memo again.\n", to);
-    search_command(o, to);
+    fputs("\nThe search, with the numbers of *Choice*, *Goal*, *Alternatives*, *Limits* and *Memory*:\n\n",
+          to);
+    cli_memo_search_command(o, to);
     memory_command(o, x, to);
     if (t) timeline_command(t, to);
     goal_command(x, config, to);

@@ -31,11 +31,7 @@ static void precision_risk(const char *precision, FILE *to)
 static void memory_risk(const struct cli_searched *x, FILE *to)
 {
     const struct yokei_prediction *p = &x->result->best[0].prediction;
-    const struct yokei_rank_memory *tight = &p->memory[0];
-    for (int i = 1; i < p->n_memory; i++)
-        if ((double)p->memory[i].report.total / (double)p->memory[i].have
-            > (double)tight->report.total / (double)tight->have)
-            tight = &p->memory[i];
+    const struct yokei_rank_memory *tight = cli_tightest(p);
     const double missing = (double)(tight->have - tight->report.total) / 1048576.0;
     fprintf(
         to,

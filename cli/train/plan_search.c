@@ -161,28 +161,51 @@ static yoke_status write_plan(const struct cli_searched *x, const char *path, st
 
 /* ---- the verb ---- */
 
+/* A limit of the bubble excludes all layouts that fit. */
+static yoke_status nothing_is_busy(const struct cli_searched *x, double limit)
+{
+    const struct yokei_ranked *least = &x->result->least_idle;
+    char text[320], change[1024];
+    cli_ranked_text(x, least, text, sizeof text);
+    cli_advice_allowing(x, "has so small a bubble",
+                        "raise --batch, which fills the pipelines with more micro-batches", change,
+                        sizeof change);
+    return yoke_fail(
+        YOKE_ECONFIG,
+        "yoke plan: --largest-bubble %g excludes all layouts that fit into memory. The smallest bubble "
+        "is %.4g, that of %s: set --largest-bubble to %.3g or more; %s",
+        limit, least->prediction.bubble, text, ceil(least->prediction.bubble * 1000) / 1000, change);
+}
+
 static yoke_status nothing_fits(const struct cli_searched *x)
 {
     const struct yokei_search_result *r = x->result;
-    char text[256], change[1024];
-    if (!r->is_complete)
-        return yoke_fail(YOKE_ECONFIG, "yoke plan: interrupted before a layout was found that fits");
+    char text[320], change[1024];
     if (!r->is_near)
         return yoke_fail(YOKE_ECONFIG, "yoke plan: no layout of the model can be run on this cluster");
-    const struct yokei_prediction *p = &r->nearest.prediction;
-    const struct yokei_rank_memory *worst = &p->memory[0];
-    for (int i = 1; i < p->n_memory; i++)
-        if ((double)p->memory[i].report.total / (double)p->memory[i].have
-            > (double)worst->report.total / (double)worst->have)
-            worst = &p->memory[i];
-    cli_layout_text(x->cluster, &r->nearest.layout, text, sizeof text);
-    cli_advice_fitting(x->cluster, x->advice, change, sizeof change);
+    const struct yokei_rank_memory *worst = cli_tightest(&r->nearest.prediction);
+    cli_ranked_text(x, &r->nearest, text, sizeof text);
+    cli_advice_allowing(x, "fits", "use devices with more memory or more devices, or a lower --sequence",
+                        change, sizeof change);
     return yoke_fail(
         YOKE_ENOMEM,
-        "yoke plan: no layout fits. The nearest is %s: a rank of stage %d needs %.3g GiB on %s, which has "
-        "%.3g GiB: %s",
-        text, worst->stage, (double)worst->report.total / 1073741824.0, x->cluster->kind[worst->kind].name,
-        (double)worst->have / 1073741824.0, change);
+        "yoke plan: no layout fits. The nearest is %s: a rank of stage %d needs %.1f MiB on %s, which has "
+        "%.1f MiB: %s",
+        text, worst->stage, (double)worst->report.total / 1048576.0, x->cluster->kind[worst->kind].name,
+        (double)worst->have / 1048576.0, change);
+}
+
+/* No layout is allowed. The memo says the same at length. */
+static yoke_status nothing_allowed(const struct cli_options *o, const struct cli_searched *x,
+                                   const struct yokei_search_config *config)
+{
+    const struct yokei_search_result *r = x->result;
+    if (!r->is_complete)
+        return yoke_fail(YOKE_ECONFIG, "yoke plan: interrupted before a layout was found that %s",
+                         r->is_idle ? "has so small a bubble" : "fits");
+    if (cli_text(o, "memo") && (r->is_near || r->is_idle))
+        YOKE_TRY(cli_memo_write(cli_text(o, "memo"), o, x, config));
+    return r->is_idle ? nothing_is_busy(x, config->largest_bubble) : nothing_fits(x);
 }
 
 /* The batch and the precision of a choice, if there are several. */
@@ -248,15 +271,15 @@ static yoke_status search(const struct cli_options *o, struct yokei_training *t,
                           struct yokei_advice *advice)
 {
     YOKE_TRY(search_and_advise(config, x, unlimited, cli_real(o, "advice"), result, advice));
-    if (!result->is_complete) cli_note("interrupted: these are the best layouts so far");
-    if (!result->n_best) return nothing_fits(x);
+    if (!result->is_complete && result->n_best) cli_note("interrupted: these are the best layouts so far");
+    if (!result->n_best) return nothing_allowed(o, x, config);
     if (cli_flag(o, "json"))
         YOKE_TRY(cli_search_json(x));
     else
         cli_search_show(x);
     if (cli_text(o, "output")) YOKE_TRY(write_plan(x, cli_text(o, "output"), &t->plan));
     if (cli_text(o, "memo")) YOKE_TRY(cli_memo_write(cli_text(o, "memo"), o, x, config));
-    return cli_goal_check(x->goal, result);
+    return cli_goal_check(x->goal, result, x->advice);
 }
 
 yoke_status cli_goal_of_plan(const struct cli_options *o, const struct yokei_plan *plan,

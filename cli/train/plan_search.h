@@ -47,6 +47,8 @@ void cli_ranked_text(const struct cli_searched *searched, const struct yokei_ran
                      size_t bytes);
 /** The layout of a result that has the most tokens per second. */
 const struct yokei_ranked *cli_most_tokens(const struct yokei_search_result *result);
+/** The stage whose ranks need the largest part of their memory. */
+const struct yokei_rank_memory *cli_tightest(const struct yokei_prediction *prediction);
 
 /** Read the options of the goal, for the batch, the sequence and the parameters of a plan. Errors: YOKE_EINVAL. */
 yoke_status cli_goal_of_plan(const struct cli_options *options, const struct yokei_plan *plan,

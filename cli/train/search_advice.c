@@ -107,18 +107,18 @@ json_t *cli_advice_json(const struct cli_searched *x)
     return list;
 }
 
-void cli_advice_fitting(const struct yokei_cluster *cluster, const struct yokei_advice *a, char *out,
-                        size_t bytes)
+void cli_advice_allowing(const struct cli_searched *x, const char *what, const char *otherwise, char *out,
+                         size_t bytes)
 {
+    const struct yokei_advice *a = x->advice;
     char layout[256];
     if (!a->n) {
-        yokei_text(out, bytes, "use devices with more memory or more devices, or a lower --sequence");
+        yokei_text(out, bytes, "%s", otherwise);
         return;
     }
-    cli_layout_text(cluster, &a->change[0].layout, layout, sizeof layout);
-    yokei_text(out, bytes,
-               "the cheapest change with which a layout fits is %s (then %s fits, in %.4g s a step)",
-               a->change[0].text, layout, a->change[0].step_seconds);
+    cli_layout_text(x->cluster, &a->change[0].layout, layout, sizeof layout);
+    yokei_text(out, bytes, "the cheapest change with which a layout %s is %s (then %s %s, in %.4g s a step)",
+               what, a->change[0].text, layout, what, a->change[0].step_seconds);
     for (int i = 1; i < a->n && i < 4; i++)
         yokei_text(out + strlen(out), bytes - strlen(out), "%s%s", i == 1 ? "; or else " : "; or ",
                    a->change[i].text);

@@ -17,8 +17,11 @@ void cli_advice_binding(const struct yokei_advice *advice, double step_seconds, 
 void cli_advice_gain(const struct yokei_change *change, double step_seconds, char *out, size_t bytes);
 void cli_advice_show(const struct cli_searched *searched);
 json_t *cli_advice_json(const struct cli_searched *searched);
-/** The end of the error text if nothing fits: ". The cheapest change that makes a layout fit: ...". */
-void cli_advice_fitting(const struct yokei_cluster *cluster, const struct yokei_advice *advice, char *out,
-                        size_t bytes);
+/**
+ * The end of the error text if no layout is allowed: "the cheapest change with which a layout WHAT is ...".
+ * Without such a change it is `otherwise`.
+ */
+void cli_advice_allowing(const struct cli_searched *searched, const char *what, const char *otherwise,
+                         char *out, size_t bytes);
 
 #endif

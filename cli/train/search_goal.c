@@ -110,7 +110,28 @@ int cli_goal_cheapest(const struct cli_goal *g, const struct yokei_search_result
     return cheapest;
 }
 
-yoke_status cli_goal_check(const struct cli_goal *g, const struct yokei_search_result *r)
+/* The change of the advice that reaches the goal with the longest step, which asks for least. NULL: none. */
+static const struct yokei_change *change_for_goal(const struct cli_goal *g, int64_t batch,
+                                                  const struct yokei_advice *advice, double *hours_out)
+{
+    const struct yokei_change *least = NULL;
+    for (int i = 0; i < advice->n; i++) {
+        const struct yokei_change *c = &advice->change[i];
+        const struct yokei_layout *l = &c->layout;
+        const struct yokei_ranked x = { .batch = batch,
+                                        .prediction = { .n_ranks = l->data * l->pipeline * l->tensor,
+                                                        .step_seconds = c->step_seconds } };
+        struct yokei_goal goal;
+        if (!c->fits) continue;
+        cli_goal_of(g, &x, &goal);
+        if (goal.hours > g->hours || (least && least->step_seconds >= c->step_seconds)) continue;
+        least = c, *hours_out = goal.hours;
+    }
+    return least;
+}
+
+yoke_status cli_goal_check(const struct cli_goal *g, const struct yokei_search_result *r,
+                           const struct yokei_advice *advice)
 {
     struct yokei_goal goal = { 0 }, fitting;
     double hours = INFINITY;
@@ -124,11 +145,18 @@ yoke_status cli_goal_check(const struct cli_goal *g, const struct yokei_search_r
     struct cli_goal most = *g;
     most.tokens = 0;
     cli_goal_of(&most, &r->best[fastest], &fitting);
+    char text[256] = "or use more or faster devices";
+    const struct yokei_change *change = change_for_goal(g, r->best[0].batch, advice, &goal.hours);
+    if (change)
+        yokei_text(text, sizeof text, "or plan with %s, which takes %.4g h", change->text, goal.hours);
+    else if (advice->n)
+        yokei_text(text, sizeof text,
+                   "or use more or faster devices: none of the single changes of the advice is enough");
     return yoke_fail(
         YOKE_ECONFIG,
         "yoke plan: no layout trains %.6g tokens in %.4g h: layout %d takes %.4g h. Set --goal-time to "
-        "%.0fh or more, or --goal-tokens to %.0f or less, or use more or faster devices",
-        g->tokens, g->hours, fastest + 1, hours, ceil(hours), fitting.tokens);
+        "%.0fh or more, or --goal-tokens to %.0f or less, %s",
+        g->tokens, g->hours, fastest + 1, hours, ceil(hours), fitting.tokens, text);
 }
 
 /* The hours of the goal, or if it is a time, the hours of a token. */

@@ -6,8 +6,8 @@
 #include <jansson.h>
 
 #include "cli/cli.h"
+#include "train/search/advice.h"
 #include "train/search/goal.h"
-#include "train/search/search.h"
 
 struct cli_goal {
     double tokens;           /* to train; 0: as many as fit into `hours` */
@@ -16,7 +16,7 @@ struct cli_goal {
     double save, restart;    /* seconds */
     double checkpoint_bytes;
     int64_t sequence; /* tokens */
-    bool from_steps; /* neither tokens nor hours were given, so that --steps is the goal */
+    bool from_steps;  /* neither tokens nor hours were given, so that --steps is the goal */
 };
 
 /**
@@ -31,7 +31,8 @@ double cli_goal_between(const struct cli_goal *goal, const struct yokei_predicti
 /** The layout of the result with the lowest price; -1: no prices are known. */
 int cli_goal_cheapest(const struct cli_goal *goal, const struct yokei_search_result *result);
 /** YOKE_ECONFIG: no layout of the result reaches the tokens within the hours. The text says what would. */
-yoke_status cli_goal_check(const struct cli_goal *goal, const struct yokei_search_result *result);
+yoke_status cli_goal_check(const struct cli_goal *goal, const struct yokei_search_result *result,
+                           const struct yokei_advice *advice);
 
 void cli_goal_show(const struct cli_goal *goal, const struct yokei_search_result *result);
 json_t *cli_goal_json(const struct cli_goal *goal, const struct yokei_ranked *ranked);

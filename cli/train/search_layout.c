@@ -38,3 +38,13 @@ const struct yokei_ranked *cli_most_tokens(const struct yokei_search_result *r)
         if (r->best[i].prediction.tokens_per_second > most->prediction.tokens_per_second) most = &r->best[i];
     return most;
 }
+
+const struct yokei_rank_memory *cli_tightest(const struct yokei_prediction *p)
+{
+    const struct yokei_rank_memory *worst = &p->memory[0];
+    for (int i = 1; i < p->n_memory; i++)
+        if ((double)p->memory[i].report.total / (double)p->memory[i].have
+            > (double)worst->report.total / (double)worst->have)
+            worst = &p->memory[i];
+    return worst;
+}

@@ -52,6 +52,19 @@ static void take(struct yokei_change *c, const struct yokei_layout *l, const str
     c->layout = *l;
 }
 
+static yoke_status try_layout(struct advising *a, yokei_predictor *predictor,
+                              const struct yokei_ranked *known, struct yokei_change *c)
+{
+    struct yokei_prediction p;
+    const double most = a->search.largest_bubble;
+    if (known->precision != a->config->search->predict.precision) return YOKE_OK;
+    const yoke_status status = yokei_predict(predictor, &known->layout, &p);
+    if (status) return status == YOKE_ENOMEM ? status : YOKE_OK; /* the changed run refuses this layout */
+    if (most == 0 || p.bubble <= most) take(c, &known->layout, &p);
+    yokei_prediction_free(&p);
+    return YOKE_OK;
+}
+
 /* The layouts of the first search on the changed cluster, so that a short search never loses against them. */
 static yoke_status try_known(struct advising *a, struct yokei_change *c)
 {
@@ -59,18 +72,13 @@ static yoke_status try_known(struct advising *a, struct yokei_change *c)
     const struct yokei_search_result *r = a->result;
     yoke_status status = yokei_predictor_create(&a->search.predict, &predictor);
     if (status) return status == YOKE_ENOMEM ? status : YOKE_OK; /* the search says the same */
-    for (int i = 0; i < r->n_best + r->is_near && status != YOKE_ENOMEM; i++) {
-        const struct yokei_layout *l = i < r->n_best ? &r->best[i].layout : &r->nearest.layout;
-        const struct yokei_ranked *known = i < r->n_best ? &r->best[i] : &r->nearest;
-        struct yokei_prediction p;
-        if (known->batch != a->search.predict.batch) continue;
-        status = yokei_predict(predictor, l, &p);
-        if (status) continue; /* the changed run refuses this layout */
-        if (a->search.largest_bubble == 0 || p.bubble <= a->search.largest_bubble) take(c, l, &p);
-        yokei_prediction_free(&p);
-    }
+    for (int i = 0; i < r->n_best && !status; i++)
+        if (r->best[i].batch == a->config->search->predict.batch)
+            status = try_layout(a, predictor, &r->best[i], c);
+    if (r->is_near && !status) status = try_layout(a, predictor, &r->nearest, c);
+    if (r->is_idle && !status) status = try_layout(a, predictor, &r->least_idle, c);
     yokei_predictor_destroy(predictor);
-    return status == YOKE_ENOMEM ? status : YOKE_OK;
+    return status;
 }
 
 /* Search with the change that lies in a->cluster and a->search. */
@@ -268,8 +276,48 @@ static yoke_status try_more_memory(struct advising *a)
     return text[0] ? try_change(a, YOKEI_CHANGE_HARDWARE, COST_OF_MEMORY + more, NULL, text) : YOKE_OK;
 }
 
+/* A limit of the bubble excludes all layouts that fit: fill the pipelines with more micro-batches. */
+static yoke_status try_larger_batch(struct advising *a)
+{
+    char text[64];
+    bool fits = false;
+    for (int factor = 2; factor <= MOST_FACTOR && !fits && !a->is_stopped; factor *= 2) {
+        reset(a);
+        a->search.predict.batch *= factor;
+        a->search.predict.model_flops *= factor;
+        yokei_text(text, sizeof text, "--batch %lld", (long long)a->search.predict.batch);
+        YOKE_TRY(try_change(a, YOKEI_CHANGE_LIMIT, 1e-6 * factor, &fits, text));
+    }
+    return YOKE_OK;
+}
+
+/* With more memory a layout may need fewer stages. */
+static yoke_status try_larger_memory(struct advising *a)
+{
+    char text[128];
+    for (int k = 0; k < a->config->search->predict.cluster->n_kinds; k++) {
+        bool fits = false;
+        for (int factor = 2; factor <= 8 && !fits && !a->is_stopped; factor *= 2) {
+            reset(a);
+            a->cluster->kind[k].memory *= (uint64_t)factor;
+            yokei_text(text, sizeof text, "%d times the memory of %s", factor, a->cluster->kind[k].name);
+            YOKE_TRY(try_change(a, YOKEI_CHANGE_HARDWARE, COST_OF_MEMORY + factor, &fits, text));
+        }
+    }
+    return YOKE_OK;
+}
+
+static yoke_status try_less_idle(struct advising *a)
+{
+    YOKE_TRY(without_memory_limit(a));
+    YOKE_TRY(try_larger_batch(a));
+    YOKE_TRY(try_more_hosts(a));
+    return try_larger_memory(a);
+}
+
 static yoke_status try_what_fits(struct advising *a)
 {
+    if (a->result->is_idle) return try_less_idle(a);
     YOKE_TRY(without_memory_limit(a));
     reset(a);
     if (a->search.predict.precision == YOKE_F32) {

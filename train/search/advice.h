@@ -47,6 +47,9 @@ struct yokei_advice_config {
 };
 
 /**
+ * If a limit of the bubble excludes all layouts that fit, the changes are: no limit of memory, 2 to 64 times
+ * the batch, more hosts, and 2 to 8 times the memory of each kind.
+ *
  * Try the changes. If the result has layouts, the changes are: 10 % more memory in all devices, no limit of
  * memory and no limit of the bubble (if there are such limits); twice the rate of the slowest link, 1.25
  * times the memory of each kind of devices, one more host of each entry, and each kind with the better speeds

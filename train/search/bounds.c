@@ -319,11 +319,14 @@ yoke_status yokei_bound_cuts(yokei_predictor *p, const struct yokei_predict_conf
         const double per_element = 4 / (double)l->tensor * seconds_of_byte(c, l, slots, s);
         k->end = -back(&u.before) * first - back(&u.after) * last;
         k->end_block = (sizes->matrices[1] + sizes->vectors[1]) * per_element - back(&u.block);
+        k->have = have;
         for (int part = 0; part < 3; part += 2)
-            if (part ? last : first) have -= matrix * sizes->matrices[part] + vector * sizes->vectors[part];
+            if (part ? last : first)
+                k->need += matrix * sizes->matrices[part] + vector * sizes->vectors[part];
         const double per_block = matrix * sizes->matrices[1] + vector * sizes->vectors[1]
                                  + held(l, s, mixed ? (int)(unit_batch / l->micro_batch) : m) * stash;
-        k->most = have < 0 ? -1 : (int)fmin(floor(have / per_block), sizes->n_blocks);
+        k->need_block = per_block;
+        k->most = have < k->need ? -1 : (int)fmin(floor((have - k->need) / per_block), sizes->n_blocks);
     }
     return YOKE_OK;
 }

@@ -52,6 +52,7 @@ struct yokei_cut_problem {
     struct yokei_cut_stage {
         double fill, fill_block, time, time_block, end, end_block;
         int most; /* of blocks, by memory */
+        double have, need, need_block; /* bytes: of the device, of other layers, and of a block */
     } stage[YOKEI_MOST_CUTS];
 };
 double yokei_cut_value(const struct yokei_cut_problem *problem, const int16_t *blocks);

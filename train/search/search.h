@@ -49,7 +49,8 @@ struct yokei_search_config {
     struct yokei_predict_config predict;
     int n_best;      /* layouts in the result; 0: YOKEI_DEFAULT_BEST */
     int most_tensor; /* 0: no limit but the cluster's */
-    int most_cuts;   /* predictions of cuts of one setting; 0: 16, and only of settings near the result */
+    /* predictions of cuts of one setting; 0: 16, and only of settings near the result and near the limits */
+    int most_cuts;
     double largest_bubble; /* idle fraction; 0: no limit */
     double most_seconds;   /* layouts whose steps take this time or longer are not wanted; 0: no limit */
     void *context;

@@ -6,7 +6,7 @@
 #include "core/base/base.h"
 #include "train/search/search_inside.h"
 
-static const double CLOSE = 1.05, NOISE = 1e-9; /* NOISE: of the rounding of a step */
+static const double CLOSE = 1.05, FAR = 1.5, NOISE = 1e-9; /* NOISE: of the rounding of a step */
 
 /* ---- bounds ---- */
 
@@ -16,7 +16,7 @@ static double ratio_of(const struct yokei_cut_problem *p)
     double ratio = 0;
     for (int s = 0; s < p->stages; s++) {
         const double blocks = p->n_blocks / p->stages + (s < p->n_blocks % p->stages);
-        ratio = fmax(ratio, p->stage[s].most < 0 ? INFINITY : blocks / fmax(p->stage[s].most, 0.5));
+        ratio = fmax(ratio, (p->stage[s].need + blocks * p->stage[s].need_block) / p->stage[s].have);
     }
     return ratio;
 }
@@ -272,6 +272,7 @@ struct setting {
     struct yokei_layout layout;
     const struct yokei_cut_problem *problem;
     double optimizer;
+    bool is_idle; /* the bubble of the last cut is far above the limit */
     int n_tried;
     int16_t first[YOKEI_MOST_CUTS], now[YOKEI_MOST_CUTS];
     struct yokei_ranked best; /* its step is INFINITY if there is none */
@@ -320,6 +321,7 @@ static yoke_status try_cut(struct setting *x, const int16_t *stages)
         x->region->n_refused++;
         return YOKE_OK;
     }
+    x->is_idle = limit > 0 && p.bubble > FAR * limit + 0.01;
     x->region->n_predicted++;
     x->s->result->counts.n_predicted++;
     if (!p.fits) {
@@ -373,7 +375,8 @@ static yoke_status try_others(struct setting *x, int s, int left, double filled)
 /* Whether the best cut of the setting so far could be in the result with a little change. */
 static bool is_close(const struct setting *x)
 {
-    return x->s->config->most_cuts || x->best.prediction.step_seconds < CLOSE * yokei_search_threshold(x->s);
+    if (x->s->config->most_cuts) return true;
+    return !x->is_idle && x->best.prediction.step_seconds < CLOSE * yokei_search_threshold(x->s);
 }
 
 /*
