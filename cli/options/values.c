@@ -9,7 +9,7 @@
 #include "cli/cli.h"
 #include "core/base/base.h"
 
-#define MAX_OPTIONS 256
+#define MAX_OPTIONS 320
 
 struct value {
     char *text;
