@@ -35,16 +35,16 @@ static json_t *causes_json(const struct yokei_diagnosis *d)
     double left = d->step;
     for (int i = 0; i < d->n; i++) {
         const struct yokei_cause *c = &d->cause[i];
-        left = fmax(left - c->seconds, 0);
-        json_array_append_new(list,
-                              json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "cause",
-                                        yokei_diagnose_cause_names[c->kind], "seconds",
-                                        cli_json_real(c->seconds), "score", cli_json_real(c->score), "rank",
-                                        c->rank >= 0 ? json_integer(c->rank) : json_null(), "other_rank",
-                                        c->other >= 0 ? json_integer(c->other) : json_null(), "evidence",
-                                        cli_json_text(c->evidence), "change", cli_json_text(c->remedy),
-                                        "can_apply", json_boolean(c->change != YOKEI_CHANGE_NONE),
-                                        "predicted_step_seconds", cli_json_real(left)));
+        left = fmax(left - c->gain, 0);
+        json_array_append_new(
+            list, json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "cause",
+                            yokei_diagnose_cause_names[c->kind], "seconds", cli_json_real(c->seconds),
+                            "gain_seconds", cli_json_real(c->gain), "score", cli_json_real(c->score), "rank",
+                            c->rank >= 0 ? json_integer(c->rank) : json_null(), "other_rank",
+                            c->other >= 0 ? json_integer(c->other) : json_null(), "evidence",
+                            cli_json_text(c->evidence), "change", cli_json_text(c->remedy), "can_apply",
+                            json_boolean(c->change != YOKEI_CHANGE_NONE), "predicted_step_seconds",
+                            cli_json_real(left)));
     }
     return list;
 }

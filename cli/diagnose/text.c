@@ -80,7 +80,7 @@ static void put_cause(const struct diagnose_shown *v, int i, double left, FILE *
     fprintf(to, "\n%sevidence: %s\n", begin, evidence ? evidence : c->evidence);
     fprintf(to, "%schange: %s\n", begin, c->remedy);
     fprintf(to, "%spredicted: a step of %.4g ms, %.2f times as fast\n", begin, 1e3 * left,
-            left > 0 ? (left + c->seconds) / left : INFINITY);
+            left > 0 ? (left + c->gain) / left : INFINITY);
     free(evidence);
 }
 
@@ -93,7 +93,7 @@ static void causes(const struct diagnose_shown *v, FILE *to)
         fprintf(to, "nothing to mend: no cause costs more than %.3g ms of a step (%.2g %%)\n",
                 1e3 * d->threshold, 100 * d->threshold / d->step);
     for (int i = 0; i < d->n; i++) {
-        left = fmax(left - d->cause[i].seconds, 0);
+        left = fmax(left - d->cause[i].gain, 0);
         put_cause(v, i, left, to);
     }
 }

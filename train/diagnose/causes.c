@@ -38,7 +38,7 @@ static bool is_better(const struct search *u, const struct yokei_remedy_row *row
 static yoke_status try_remedy(struct search *u, const struct yokei_remedy_row *row)
 {
     struct yokei_step_model without;
-    struct yokei_cause cause = { .kind = row->kind, .rank = -1, .other = -1 };
+    struct yokei_cause cause = { .kind = row->kind, .gain = NAN, .rank = -1, .other = -1 };
     bool applies = false;
     double seconds = u->seconds;
     if (u->named[row->kind]) return YOKE_OK;
@@ -51,6 +51,7 @@ static yoke_status try_remedy(struct search *u, const struct yokei_remedy_row *r
         return status;
     }
     cause.seconds = gain;
+    if (isnan(cause.gain)) cause.gain = gain;
     cause.score = row->quality * gain / (gain + 0.5 * u->threshold);
     if (u->best.facts) yokei_step_model_free(&u->best);
     u->best = without;
@@ -89,6 +90,7 @@ yoke_status yokei_diagnose(const struct yokei_facts *f, struct yokei_diagnosis *
     if (!status) status = yokei_step_model_seconds(&u.now, &u.seconds);
     if (!status) {
         found.modelled = u.seconds - u.now.rest;
+        found.step = f->step + u.now.compile;
         status = search(&u, &found);
     }
     if (u.best.facts) yokei_step_model_free(&u.best);

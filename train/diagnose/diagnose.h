@@ -2,7 +2,7 @@
 /**
  * Why a step takes as long as it does. Facts about a run go in, and causes come out, the most expensive one
  * first. Nothing here reads a file. A cause is found by taking it away: the step is simulated without it, and
- * the difference is what it costs. So the seconds of a cause are also the predicted gain of its remedy.
+ * the difference is what it costs. If the remedy takes the cause away, this is also its predicted gain.
  *
  *   rows (yokei_facts_row) and a timeline's costs -> struct yokei_facts -> yokei_diagnose -> causes
  */
@@ -53,7 +53,9 @@ struct yokei_facts {
     double step;                      /* mean seconds of a steady step */
     double noise;                     /* standard error of `step`, relative to it */
     double warm_extra;                /* seconds by which the steps of the warm-up were longer */
-    double compile_all;               /* seconds of compilation of all rows, on the rank with most */
+    double compile_all;               /* seconds of compilation in all steps, on the rank with most */
+    double compile_before;            /* the same before the first step, which no step's time has */
+    double paged;                     /* seconds of a step that go with major faults; NaN: unknown */
     int64_t n_saves;                  /* rows whose step came after a save */
     double save_seconds;              /* of one save, on the slowest rank */
     double tokens_per_second;
@@ -100,7 +102,8 @@ enum yokei_change_kind {
 };
 struct yokei_cause {
     enum yokei_cause_kind kind;
-    double seconds;  /* of a step, beyond the causes before it; the predicted gain */
+    double seconds;  /* of a step, beyond the causes before it */
+    double gain;     /* predicted seconds that the change gains; if it takes the cause away, `seconds` */
     double score;    /* 0 to 1: how well the evidence fits */
     int rank, other; /* the rank; with a link, its other end; -1: no single one */
     char evidence[400], remedy[320];
@@ -111,7 +114,7 @@ struct yokei_cause {
 struct yokei_diagnosis {
     int n;
     struct yokei_cause cause[YOKEI_N_CAUSES];
-    double step;      /* seconds of a steady step */
+    double step;      /* seconds of a steady step, and its part of all compilation */
     double modelled;  /* the same by the model, from which gains are taken; NaN: there is no model */
     double threshold; /* seconds below which no cause is named */
 };

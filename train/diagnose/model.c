@@ -316,7 +316,7 @@ static yoke_status fill(struct yokei_step_model *s)
                                     count(&s->schedule.rank[line], YOKEI_ACTION_F) / f->chunks);
     s->data = most_of(f, YOKEI_STEP_DATA);
     s->checkpoint = most_of(f, YOKEI_STEP_CHECKPOINT);
-    s->compile = f->n_rows ? f->compile_all / (double)f->n_rows : 0;
+    s->compile = f->n_rows ? (f->compile_all + f->compile_before) / (double)f->n_rows : 0;
     YOKE_TRY(yokei_step_model_seconds(s, &modelled));
     s->rest = fmax(f->step + s->compile - modelled, 0);
     return YOKE_OK;

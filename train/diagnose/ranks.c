@@ -160,13 +160,41 @@ static yoke_status slow_device(const struct yokei_excess *e, struct yokei_step_m
     return YOKE_OK;
 }
 
+/*
+ * What fewer ranks or threads on the host of rank r gain. Its cores still do the passes of all ranks, in the
+ * same time at best. Beside its passes each rank does the same work, such as the update of its weights. This
+ * work is then done once for each core.
+ */
+static double gain_of_fewer(const struct yokei_excess *e, const struct yokei_step_model *s, int r)
+{
+    const struct yokei_facts *f = s->facts;
+    const struct yokei_facts_rank *k = &f->rank[r];
+    double passes = 0, repeated = 0;
+    for (int q = 0; q < f->n_ranks; q++) {
+        const struct yokei_facts_rank *a = &f->rank[q];
+        if (strcmp(a->host, k->host) != 0) continue;
+        const double own = fmin(YOKE_MAX(a->threads, 1) * fmax(s->busy[q] - e[q].queued, 0), a->processor);
+        passes += own;
+        repeated = fmax(repeated, a->processor - own);
+    }
+    const double beside = f->step - s->busy[r] - s->data - s->checkpoint,
+                 in_passes = fmax(s->busy[r] - passes / k->cores, 0),
+                 outside = fmin(beside - repeated, yokei_facts_known(k->queued) - e[r].queued);
+    return in_passes + fmax(outside, 0);
+}
+
 static yoke_status oversubscribed(const struct yokei_excess *e, struct yokei_step_model *s,
                                   struct yokei_cause *c, bool *applies)
 {
     int n, threads = 0, ranks = 0;
+    struct yokei_step_model before;
+    YOKE_TRY(yokei_step_model_copy(s, &before));
     const int r = without(e, s, QUEUED_FULL, &n);
+    const double gain = r < 0 ? 0 : gain_of_fewer(e, &before, r);
+    yokei_step_model_free(&before);
     if (r < 0) return YOKE_OK;
     const struct yokei_facts_rank *k = &s->facts->rank[r];
+    c->gain = gain;
     for (int q = 0; q < s->facts->n_ranks; q++)
         if (!strcmp(s->facts->rank[q].host, k->host))
             threads += YOKE_MAX(s->facts->rank[q].threads, 1), ranks++;
@@ -212,17 +240,29 @@ static yoke_status neighbour(const struct yokei_excess *e, struct yokei_step_mod
     return YOKE_OK;
 }
 
+/* Faults outside of passes cost time, too. The model has no place for it but the rest. */
 static yoke_status paging(const struct yokei_excess *e, struct yokei_step_model *s, struct yokei_cause *c,
                           bool *applies)
 {
-    int n;
+    const struct yokei_facts *f = s->facts;
+    const double paged = yokei_facts_known(f->paged);
+    double before, after;
+    int n, most = 0;
+    YOKE_TRY(yokei_step_model_seconds(s, &before));
     const int r = without(e, s, PAGING, &n);
-    if (r < 0) return YOKE_OK;
+    if (r < 0 && paged <= 0) return YOKE_OK;
+    YOKE_TRY(yokei_step_model_seconds(s, &after));
+    s->rest -= fmax(after - (before - paged), 0);
+    for (int q = 1; q < f->n_ranks; q++)
+        if (f->rank[q].faults > f->rank[most].faults) most = q;
     *applies = true;
-    name_rank(c, r, 1);
-    yokei_text(c->evidence, sizeof c->evidence,
-               "rank %d read %.3g pages a step from a disk inside its passes, which took %.4g ms", r,
-               s->facts->rank[r].faults, 1e3 * e[r].paging);
+    name_rank(c, r < 0 ? most : r, r < 0 || n < 2);
+    yokei_text(
+        c->evidence, sizeof c->evidence,
+        "rank %d read %.3g pages a step from a disk or a swap area; the faults of all ranks took %.4g ms "
+        "of a step, %.4g ms of them in its passes",
+        r < 0 ? most : r, f->rank[r < 0 ? most : r].faults, 1e3 * fmax(paged, r < 0 ? 0 : e[r].paging),
+        r < 0 ? 0 : 1e3 * e[r].paging);
     yokei_text(
         c->remedy, sizeof c->remedy,
         "the host has too little memory for this rank; --zero 1, --recompute or a smaller --micro-batch "
@@ -240,10 +280,11 @@ static yoke_status compilation(const struct yokei_excess *e, struct yokei_step_m
     s->compile = 0;
     *applies = true;
     name_rank(c, r, r >= 0);
-    yokei_text(c->evidence, sizeof c->evidence,
-               "%.4g s of the run compiled programs for devices; that is %.4g ms of each of its %" PRId64
-               " steps",
-               s->facts->compile_all, 1e3 * apart, s->facts->n_rows);
+    yokei_text(
+        c->evidence, sizeof c->evidence,
+        "programs for devices were compiled for %.4g s before the first step and %.4g s in steps; that is "
+        "%.4g ms for each of the %" PRId64 " steps",
+        s->facts->compile_before, s->facts->compile_all, 1e3 * apart, s->facts->n_rows);
     yokei_text(
         c->remedy, sizeof c->remedy,
         "compile before the run (yoke compile), and keep the programs: let YOKE_CACHE_DIR name a folder "

@@ -31,7 +31,8 @@ struct yokei_facts_rows {
     char (*device)[32];
     int64_t n_saves;
     double save_seconds, tokens, first_tokens, first_seconds;
-    double first_compile; /* of the first row, which also counts what came before the run's clock began */
+    double first_compile;  /* of the first step */
+    double compile_before; /* seconds of compilation that are in no step */
 };
 
 yoke_status yokei_facts_begin(bool has_pipeline, struct yokei_facts_rows **out)
@@ -78,21 +79,25 @@ static yoke_status make_room(struct yokei_facts_rows *r, int64_t n)
 static void keep(struct yokei_facts_rows *r, const struct yokei_metrics_row *row, double seconds)
 {
     struct sample *to = r->kept + (r->n_timed % KEPT) * r->n_ranks;
-    double most = 0;
+    double most = 0, before = 0;
     for (int64_t i = 0; i < r->n_ranks; i++) {
         const struct yokei_metrics_rank *m = &row->ranks[i];
+        /* The first row of a process also has what it compiled before its first step. */
+        const double compile = fmin(yokei_facts_known(m->compile_seconds), seconds);
+        before = fmax(before, yokei_facts_known(m->compile_seconds) - compile);
         to[i] = (struct sample){ .busy = m->busy_seconds,
                                  .processor = m->processor_seconds,
                                  .queued = m->queued_seconds,
                                  .preemptions = m->preemptions,
                                  .faults = m->major_faults,
-                                 .compile = m->compile_seconds };
+                                 .compile = isnan(m->compile_seconds) ? NAN : compile };
         memcpy(to[i].parts, r->parts[i], sizeof to[i].parts);
         r->all[i].checkpoint += yokei_facts_known(m->checkpoint_seconds);
-        if (r->n_timed) r->all[i].compile += yokei_facts_known(m->compile_seconds);
-        if (!r->n_timed) r->first_compile = fmax(r->first_compile, yokei_facts_known(m->compile_seconds));
+        if (r->n_timed) r->all[i].compile += compile;
+        if (!r->n_timed) r->first_compile = fmax(r->first_compile, compile);
         most = fmax(most, yokei_facts_known(m->checkpoint_seconds));
     }
+    r->compile_before += before;
     if (most > 0) r->n_saves++, r->save_seconds += most;
     r->seconds[r->n_timed % KEPT] = seconds;
     if (r->n_timed < MOST_WARM) r->first_extra[r->n_timed] = seconds;
@@ -172,25 +177,56 @@ static void fill_rank(const struct yokei_facts_rows *r, const int64_t *at, int64
 #undef MEAN
 }
 
-/*
- * The standard error of the mean step, from the median distance to the median. What the rows explain is no
- * noise: saves, late data, compilation, and the time without a core.
- */
+/* Seconds of a step that the row does not explain: all but saves, late data, compilation, and no core. */
+static double unexplained(const struct yokei_facts_rows *r, int64_t at)
+{
+    double most = 0;
+    for (int64_t k = 0; k < r->n_ranks; k++) {
+        const struct sample *s = &r->kept[at * r->n_ranks + k];
+        most = fmax(most, s->parts[YOKEI_STEP_CHECKPOINT] + s->parts[YOKEI_STEP_DATA]
+                              + yokei_facts_known(s->queued) + yokei_facts_known(s->compile));
+    }
+    return r->seconds[at] - most;
+}
+
+/* The standard error of the mean step, from the median distance to the median. What a row explains is no noise. */
 static double noise_of(const struct yokei_facts_rows *r, const int64_t *at, int64_t n, double *room)
 {
     double rest[KEPT];
-    for (int64_t i = 0; i < n; i++) {
-        double most = 0;
-        for (int64_t k = 0; k < r->n_ranks; k++) {
-            const struct sample *s = &r->kept[at[i] * r->n_ranks + k];
-            most = fmax(most, s->parts[YOKEI_STEP_CHECKPOINT] + s->parts[YOKEI_STEP_DATA]
-                                  + yokei_facts_known(s->queued) + yokei_facts_known(s->compile));
-        }
-        rest[i] = r->seconds[at[i]] - most;
-    }
+    for (int64_t i = 0; i < n; i++) rest[i] = unexplained(r, at[i]);
     const double median = yokei_median_in(room, rest, (int)n);
     for (int64_t i = 0; i < n; i++) rest[i] = fabs(rest[i] - median);
     return n > 1 ? 1.4826 * yokei_median(rest, (int)n) / sqrt((double)n) : 0.03 * median;
+}
+
+/*
+ * The seconds of the mean step that go with the major faults of all ranks: steps with more faults are longer.
+ * Pages of other ranks and other parts of a step cost time, too, so the whole step is looked at. Faults of the
+ * same number take different times. A regression of the seconds over the faults would show too small a slope,
+ * so the slope is that of the reduced major axis. A step is at least as long as passes with few faults.
+ * NaN: the steps do not show it.
+ */
+static double paged(const struct yokei_facts_rows *r, const int64_t *at, int64_t n, double step, double *room)
+{
+    enum { FEWEST_STEPS = 8 };
+    const double least_correlation = 0.4;
+    double faults[KEPT], mean = 0, mean_rest = 0, both = 0, xx = 0, yy = 0;
+    for (int64_t i = 0; i < n; i++) {
+        faults[i] = 0, room[i] = INFINITY;
+        for (int64_t k = 0; k < r->n_ranks; k++) {
+            const struct sample *s = &r->kept[at[i] * r->n_ranks + k];
+            faults[i] += yokei_facts_known(s->faults);
+            room[i] = fmin(room[i], yokei_facts_known(s->busy));
+        }
+        mean += faults[i] / (double)n, mean_rest += unexplained(r, at[i]) / (double)n;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const double x = faults[i] - mean, y = unexplained(r, at[i]) - mean_rest;
+        both += x * y, xx += x * x, yy += y * y;
+    }
+    if (n < FEWEST_STEPS || mean < 1 || !(both > least_correlation * sqrt(xx * yy))) return NAN;
+    yokei_sort(room, (int)n);
+    return fmin(sqrt(yy / xx) * mean, fmax(step - room[n / 10], 0));
 }
 
 static yoke_status fill(struct yokei_facts_rows *r, int64_t *at, double *room, struct yokei_facts *f)
@@ -211,7 +247,10 @@ static yoke_status fill(struct yokei_facts_rows *r, int64_t *at, double *room, s
     for (int64_t i = 0; i < f->n_warm && r->n_timed > 1; i++)
         f->warm_extra += fmax(r->first_extra[i] - median, 0);
     for (int64_t i = 0; i < r->n_ranks; i++) f->compile_all = fmax(f->compile_all, r->all[i].compile);
-    f->compile_all += fmin(r->first_compile, fmax(r->first_extra[0] - median, 0));
+    const double in_first = fmin(r->first_compile, fmax(r->first_extra[0] - median, 0));
+    f->compile_all += in_first;
+    f->compile_before = r->compile_before + r->first_compile - in_first;
+    f->paged = paged(r, at, n, f->step, room);
     f->n_saves = r->n_saves;
     f->save_seconds = r->n_saves ? r->save_seconds / (double)r->n_saves : 0;
     f->tokens_per_second = r->n_timed > 1 ? (r->tokens - r->first_tokens)

@@ -162,7 +162,8 @@ static yoke_status agree(void *context)
     yokei_usage_take(&t->usage, &used);
     mine[REPORT_PROCESSOR] = used.processor_seconds, mine[REPORT_QUEUED] = used.queued_seconds;
     mine[REPORT_PREEMPTIONS] = used.preemptions, mine[REPORT_FAULTS] = used.major_faults;
-    mine[REPORT_COMPILE] = used.compile_seconds;
+    mine[REPORT_COMPILE] = used.compile_seconds + t->compiled_seconds;
+    t->compiled_seconds = 0;
     const int n = t->plan.n_ranks;
     double *const all = t->gathered;
     const yoke_status status = yokei_ranks_gather(&t->config, mine, N_REPORT, all);
@@ -342,6 +343,8 @@ void yokei_trainer_note(yoke_trainer *t, double data_seconds, double checkpoint_
     t->data_seconds += data_seconds;
     t->checkpoint_seconds += checkpoint_seconds;
 }
+
+void yokei_trainer_note_compiled(yoke_trainer *t, double seconds) { t->compiled_seconds += seconds; }
 
 /* Run one evaluation program. Missing sequences of the last micro-batch are filled with ignored tokens. */
 static yoke_status evaluate_some(struct yoke_trainer *t, const int32_t *tokens, const int32_t *targets,

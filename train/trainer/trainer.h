@@ -138,7 +138,7 @@ struct yoke_trainer {
     struct yokei_machine machine;
     uint64_t begun_ns;
     double clock;
-    double data_seconds, checkpoint_seconds; /* noted since the last step */
+    double data_seconds, checkpoint_seconds, compiled_seconds; /* noted since the last step */
     struct yokei_usage usage;
     struct yoke_step_result result;
     struct yoke_rank_report *reports;
@@ -194,6 +194,8 @@ void yokei_trainer_exact(yoke_trainer *trainer, bool exact);
  * and sets them to 0.
  */
 void yokei_trainer_note(yoke_trainer *trainer, double data_seconds, double checkpoint_seconds);
+/** Add seconds in which this rank compiled before its first step. The next step reports them, too. */
+void yokei_trainer_note_compiled(yoke_trainer *trainer, double seconds);
 /** The last step's record. Instructions that were not complete before are checked again. */
 yoke_status yokei_trainer_record(yoke_trainer *trainer, const struct yokei_record **record_out);
 /** The times of the current step up to its agreement. */
