@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/base.h"
+#include "core/base/times.h"
 
 static yoke_status no_memory(void) { return yoke_fail(YOKE_ENOMEM, "diagnose: no memory for a model"); }
 
@@ -220,11 +221,11 @@ yoke_status yokei_step_model_buckets(struct yokei_step_model *s, int n)
         const struct yokei_chunk_costs *last = &s->costs.chunk[line * s->costs.n_chunks];
         double seconds = 0, all = 0;
         for (int b = 0; b < old; b++) {
-            seconds += fmax(s->costs.sum[line * old + b].seconds - s->latency, 0);
+            seconds += fmax(s->costs.sum[line * old + b].seconds - s->sum_latency, 0);
             all += s->sum_bytes[line * old + b];
         }
         for (int b = 0; b < n; b++) {
-            sum[line * n + b].seconds = seconds / n + s->latency;
+            sum[line * n + b].seconds = seconds / n + s->sum_latency;
             sum[line * n + b].early = (last->B + last->W) * (n - 1 - b) / n;
             bytes[line * n + b] = all / n;
         }
@@ -277,6 +278,36 @@ static yoke_status costs_of_rows(struct yokei_step_model *s)
     return YOKE_OK;
 }
 
+/*
+ * Seconds of a sum of no bytes: where the line through the small and the large sums meets 0 bytes. A sum may
+ * take longer than the agreement, because a thread of its own runs it. If all sums are of similar size, it is
+ * the smallest exchange.
+ */
+static yoke_status find_sum_latency(struct yokei_step_model *s)
+{
+    const int n = yokei_step_model_lines(s) * s->costs.n_sums;
+    double *bytes = malloc((size_t)n * sizeof *bytes + 1);
+    double small[2] = { 0, 0 }, large[2] = { 0, 0 };
+    int n_small = 0, n_large = 0, n_all = 0;
+    if (!bytes) return no_memory();
+    s->sum_latency = s->latency;
+    for (int i = 0; i < n; i++)
+        if (s->costs.sum[i].seconds > 0) bytes[n_all++] = s->sum_bytes[i];
+    yokei_sort(bytes, n_all);
+    const double least = n_all ? bytes[n_all / 4] : 0, most = n_all ? bytes[n_all - 1 - n_all / 8] : 0;
+    for (int i = 0; i < n; i++) {
+        const double x = s->sum_bytes[i], y = s->costs.sum[i].seconds;
+        if (y > 0 && x <= least) small[0] += x, small[1] += y, n_small++;
+        if (y > 0 && x >= most) large[0] += x, large[1] += y, n_large++;
+    }
+    free(bytes);
+    if (!n_small || !n_large || most < 4 * least) return YOKE_OK;
+    small[0] /= n_small, small[1] /= n_small, large[0] /= n_large, large[1] /= n_large;
+    const double slope = fmax((large[1] - small[1]) / (large[0] - small[0]), 0);
+    s->sum_latency = fmax(small[1] - slope * small[0], s->latency);
+    return YOKE_OK;
+}
+
 static double most_of(const struct yokei_facts *f, enum yokei_step_part part)
 {
     double most = 0;
@@ -311,6 +342,7 @@ static yoke_status fill(struct yokei_step_model *s)
     s->latency = f->costs ? yokei_facts_known(s->costs.agree) : 0;
     for (int i = 0; i < lines * s->costs.n_sums; i++)
         if (s->costs.sum[i].seconds > 0) s->latency = fmin(s->latency, s->costs.sum[i].seconds);
+    YOKE_TRY(find_sum_latency(s));
     for (int line = 0; line < lines; line++)
         s->micro_batches = YOKE_MAX(s->micro_batches,
                                     count(&s->schedule.rank[line], YOKEI_ACTION_F) / f->chunks);

@@ -16,6 +16,7 @@ struct yokei_step_model {
     double rest;                      /* seconds of a step that the model does not explain */
     bool has_sums;                    /* the costs of messages and sums are known */
     double latency;                   /* seconds of the smallest exchange; 0: unknown */
+    double sum_latency;               /* seconds of a sum of no bytes; 0: unknown */
     int micro_batches;                /* of a replica; the most of all */
 };
 yoke_status yokei_step_model_create(const struct yokei_facts *facts, struct yokei_step_model *state_out);

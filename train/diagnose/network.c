@@ -35,7 +35,7 @@ static bool sums_cross(const struct yokei_facts *f, int s)
 
 static double rate_of(double bytes, double seconds, double latency)
 {
-    const double apart = seconds - fmin(latency, 0.5 * seconds);
+    const double apart = seconds - fmin(latency, 0.95 * seconds);
     return apart > 0 ? (bytes > 0 ? bytes : 1) / apart : 0;
 }
 
@@ -68,7 +68,7 @@ static int find_links(const struct yokei_step_model *s, struct link *links)
             if (c->sum[stage * c->n_sums + b].seconds > 0) {
                 l.seconds += c->sum[stage * c->n_sums + b].seconds;
                 l.bytes += s->sum_bytes[stage * c->n_sums + b];
-                l.latency += s->latency;
+                l.latency += s->sum_latency;
             }
         if (l.seconds > 0) links[n++] = l;
     }
@@ -101,7 +101,7 @@ static void set_rate(struct yokei_step_model *s, const struct link *l, double ra
     for (int d = 0; d < s->facts->data && l->is_sum; d++)
         for (int b = 0; b < c->n_sums; b++) {
             struct yokei_sum_costs *sum = &c->sum[(d * s->facts->pipeline + l->at) * c->n_sums + b];
-            const double latency = fmin(s->latency, 0.5 * sum->seconds);
+            const double latency = fmin(s->sum_latency, 0.95 * sum->seconds);
             sum->seconds = latency + (sum->seconds - latency) * ratio;
         }
 }
@@ -220,8 +220,8 @@ static yoke_status merge(struct yokei_step_model *s, struct yokei_cause *c, int 
     set_bucket(c, n, bytes);
     yokei_text(c->evidence, sizeof c->evidence,
                "%d sums of %.3g MB take %.4g ms a step; each of them takes at least %.3g ms, as the smallest "
-               "exchange does",
-               old, 1e-6 * bytes / old, 1e3 * seconds, 1e3 * s->latency);
+               "one does",
+               old, 1e-6 * bytes / old, 1e3 * seconds, 1e3 * s->sum_latency);
     yokei_text(c->remedy, sizeof c->remedy, "sum %d buckets: --bucket-bytes %.0f", n, c->value);
     return YOKE_OK;
 }
