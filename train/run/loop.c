@@ -105,7 +105,7 @@ static yoke_status set_up_run(struct yokei_run_state *s)
 {
     struct yokei_training *t = s->t;
     const struct yoke_trainer_config ranks = { .comm = t->comm, .control = t->control };
-    const double compiled = yokei_compiled_seconds();
+    s->compiled_before = yokei_compiled_seconds();
     yokei_run_begin_ranks(s);
     s->validation_loss = NAN;
     s->audited = (struct yokei_audit_result){ NAN, NAN };
@@ -134,7 +134,6 @@ static yoke_status set_up_run(struct yokei_run_state *s)
     YOKE_TRY(read_batch(s));
     yokei_ranks_busy(&s->config, "compiling kernels");
     YOKE_TRY(warm_up(s));
-    yokei_trainer_note_compiled(s->trainer, yokei_compiled_seconds() - compiled);
     YOKE_TRY(yokei_run_look(s));
     YOKE_TRY(yoke_trainer_draw(s->trainer, t->plan.seed));
     if (t->resume)
@@ -288,6 +287,7 @@ static yoke_status run_steps(struct yokei_run_state *s, struct yokei_training_re
 {
     struct yokei_training *t = s->t;
     bool over = was_over(s);
+    yokei_trainer_note_compiled(s->trainer, yokei_compiled_seconds() - s->compiled_before);
     s->begun_ns = yokei_now_ns();
     result->steps = s->first_step;
     yokei_run_busy(s, "taking the first step");

@@ -161,6 +161,7 @@ struct yokei_run_state {
     struct yokei_metrics_rank *ranks;    /* devices and speeds of the ranks, for metrics and progress */
     int32_t *inputs, *targets;           /* inputs and targets of this rank's share of a step */
     uint64_t begun_ns;
+    double compiled_before; /* seconds of compilation in this process before the run */
     int64_t tokens_seen;
     int64_t first_step;     /* steps that were done before this process started */
     double seconds_before;  /* seconds of the run's clock before this process started */
