@@ -336,23 +336,13 @@ static yoke_status prepare(yoke_stream *stream, struct entry *entry, const char 
     return check_grid(stream, grid);
 }
 
-/* Launch a kernel. PoCL compiles it at its first launch, unless the program came from the cache with it. */
-static yoke_status launch(yoke_stream *stream, const struct entry *entry, const struct kernel *kernel,
-                          uint64_t bit, const struct yokei_gpu_grid *grid, const struct yokei_gpu_arg *args,
-                          int n_args)
+/*
+ * Whether a launch compiles the kernel. PoCL compiles it at its first launch, unless the program came from the
+ * cache with it.
+ */
+static bool launch_compiles(const yoke_stream *stream, const struct entry *entry, uint64_t bit)
 {
-    const struct yokei_gpu_device *gpu = yokei_gpu(stream->device);
-    const bool compiles = gpu->late_binaries && !((entry->launched | entry->cached) & bit);
-    const uint64_t start = compiles ? yokei_now_ns() : 0;
-    if (compiles)
-        yokei_busy_begin("compiling %s for %s (kept for the next start)", kernel->name,
-                         stream->device->info.spec);
-    const yoke_status status = gpu->driver->launch(stream, kernel->handle, grid, args, n_args);
-    if (compiles) {
-        yokei_busy_end();
-        yokei_compiled_add(yokei_seconds_since(start));
-    }
-    return status;
+    return yokei_gpu(stream->device)->late_binaries && !((entry->launched | entry->cached) & bit);
 }
 
 yoke_status yokei_gpu_launch(yoke_stream *stream, const struct yokei_gpu_program *program, const char *kernel,
@@ -374,9 +364,22 @@ yoke_status yokei_gpu_launch(yoke_stream *stream, const struct yokei_gpu_program
     pthread_mutex_lock(&entry->lock);
     yoke_status status = prepare(stream, entry, kernel, &grid, &found);
     const uint64_t bit = status ? 0 : bit_of(found, YOKE_MAX(YOKE_MAX(x * grid.group, y), z) > UINT16_MAX);
-    if (!status && !held) status = launch(stream, entry, found, bit, &grid, args, n_args);
+    const bool compiles = !status && !held && launch_compiles(stream, entry, bit);
+    const uint64_t start = compiles ? yokei_now_ns() : 0;
+    if (compiles)
+        yokei_busy_begin("compiling %s for %s (kept for the next start)", kernel, device->info.spec);
+    if (!status && !held) status = driver->launch(stream, found->handle, &grid, args, n_args);
     if (!status) entry->launched |= bit;
     pthread_mutex_unlock(&entry->lock);
+    if (compiles) {
+        /*
+         * PoCL compiles beside the caller, so the end of the kernel is awaited. This happens without the lock,
+         * because the stream may wait for a thread that launches another kernel of the program.
+         */
+        if (!status) status = yoke_stream_sync(stream);
+        yokei_busy_end();
+        yokei_compiled_add(yokei_seconds_since(start));
+    }
     if (status || !held || stream->is_dry) return status;
     /* Without the lock, because this call may block until another thread has submitted commands. */
     YOKE_TRY(hold_launch(stream, found->handle, &grid, args, n_args, &queued));

@@ -207,14 +207,27 @@ static void set_bucket(struct yokei_cause *c, int n, double bytes)
     c->value = fmax(ceil(bytes / n), 1);
 }
 
+/* Each sum beside passes takes their core for a moment. So fewer sums also make the passes shorter. */
+static yoke_status disturb_less(const struct yokei_excess *e, struct yokei_step_model *s, double factor)
+{
+    double *busy = calloc((size_t)s->facts->n_ranks + 1, sizeof *busy);
+    if (!busy) return yoke_fail(YOKE_ENOMEM, "diagnose: no memory for buckets");
+    for (int r = 0; r < s->facts->n_ranks; r++) busy[r] = s->busy[r] - e[r].beside * (1 - factor);
+    yokei_step_model_set_busy(s, busy);
+    free(busy);
+    return YOKE_OK;
+}
+
 /* Fewer buckets: an eighth of them, and at least as many as buckets of the default size. */
-static yoke_status merge(struct yokei_step_model *s, struct yokei_cause *c, int divisor, bool *applies)
+static yoke_status merge(const struct yokei_excess *e, struct yokei_step_model *s, struct yokei_cause *c,
+                         int divisor, bool *applies)
 {
     const int old = s->costs.n_sums;
     const double bytes = bytes_of_sums(s), seconds = seconds_of_sums(s);
     const int n = (int)fmax(fmax(ceil(bytes / DEFAULT_BUCKET), old / divisor), 1);
     if (!s->has_sums || s->facts->data < 2 || n >= old || s->facts->has_own_schedule) return YOKE_OK;
     YOKE_TRY(yokei_step_model_buckets(s, n));
+    YOKE_TRY(disturb_less(e, s, (double)n / old));
     *applies = true;
     c->rank = -1;
     set_bucket(c, n, bytes);
@@ -229,14 +242,12 @@ static yoke_status merge(struct yokei_step_model *s, struct yokei_cause *c, int 
 static yoke_status merge_some(const struct yokei_excess *e, struct yokei_step_model *s, struct yokei_cause *c,
                               bool *applies)
 {
-    (void)e;
-    return merge(s, c, 8, applies);
+    return merge(e, s, c, 8, applies);
 }
 static yoke_status merge_all(const struct yokei_excess *e, struct yokei_step_model *s, struct yokei_cause *c,
                              bool *applies)
 {
-    (void)e;
-    return merge(s, c, 1 << 20, applies);
+    return merge(e, s, c, 1 << 20, applies);
 }
 
 /* ---- overlap ---- */

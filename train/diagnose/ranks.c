@@ -22,6 +22,12 @@ static const double LEAST_FAULT = 1e-5, MOST_FAULT = 0.1, SLOW_DISK = 0.02;
  */
 static const double SLOWER = 0.05, SLOWER_THAN_OTHER_STAGES = 0.12;
 
+/*
+ * A program that computes keeps a core for a slice of the scheduler, which is milliseconds. A thread that
+ * sums wakes up often, and works for a much shorter time.
+ */
+static const double SHORT_WAIT = 2e-4;
+
 /* Ranks of one device kind and place do the same work. If they are too few, other stages are looked at. */
 static bool are_alike(const struct yokei_facts_rank *a, const struct yokei_facts_rank *b, bool any_stage)
 {
@@ -74,10 +80,17 @@ static void explain_rank(const struct yokei_facts *f, const double *clean, int r
     double excess = clean[r] - rate * work;
     e->ratio = rate > 0 ? clean[r] / (rate * work) : NAN;
     if (!(excess > least)) return;
-    const double more = fmin(excess, fmax(yokei_facts_known(k->queued) - e->queued, 0));
-    if (more > 0.5 * excess) e->queued += more, excess -= more;
+    const double more = fmin(excess, fmax(yokei_facts_known(k->queued) - e->queued - e->beside, 0));
+    if (more > 0.5 * excess) *(e->beside > 0 ? &e->beside : &e->queued) += more, excess -= more;
     if (k->faults >= 1 && k->faults * SLOW_DISK >= 0.5 * excess) e->paging += excess, excess = 0;
     e->slow = excess > least ? excess : 0;
+}
+
+/* Whether a rank waits for a core because of its own sums. */
+static bool sums_take_its_core(const struct yokei_facts *f, const struct yokei_facts_rank *k)
+{
+    return f->costs && f->data > 1 && f->costs->n_sums && !f->costs->sums_block && !strcmp(k->device, "host")
+           && k->queued < SHORT_WAIT * k->preemptions;
 }
 
 yoke_status yokei_explain_ranks(const struct yokei_facts *f, struct yokei_excess *out)
@@ -89,9 +102,10 @@ yoke_status yokei_explain_ranks(const struct yokei_facts *f, struct yokei_excess
         const double busy = yokei_facts_known(k->busy);
         out[r] = (struct yokei_excess){ .on_full_host = is_full(f, r), .ratio = NAN };
         out[r].queued = f->step > 0 ? fmin(yokei_facts_known(k->queued) * busy / f->step, 0.9 * busy) : 0;
+        if (sums_take_its_core(f, k)) out[r].beside = out[r].queued, out[r].queued = 0;
         out[r].compile = fmin(yokei_facts_known(k->compile), 0.9 * busy);
         out[r].paging = paging_of(k);
-        clean[r] = fmax(busy - out[r].queued - out[r].compile - out[r].paging, 0.05 * busy);
+        clean[r] = fmax(busy - out[r].queued - out[r].beside - out[r].compile - out[r].paging, 0.05 * busy);
     }
     for (int r = 0; r < f->n_ranks && clean && room; r++) explain_rank(f, clean, r, room, &out[r]);
     const bool ok = clean && room;
