@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Preloaded into yoke train: faults that make a loss leave its path. PLANT says which one, PLANT_STEP in
- * which step, and PLANT_SEED at which place. The fault is only in this process. So the post-mortem, which is
- * another process, computes rightly.
+ * which step, PLANT_SEED at which place, and PLANT_RANK on which rank of a job (not set: on all). The fault
+ * is only in this process. So the post-mortem, which is another process, computes rightly, unless the fault
+ * is preloaded into it, too.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yoke/ops/attention.h>
+#include <yoke/ops/norm.h>
 
 #include "core/base/base.h"
 #include "train/layers/layers.h"
@@ -18,8 +20,8 @@
 
 static bool is(const char *name)
 {
-    const char *plant = getenv("PLANT");
-    return plant && !strcmp(plant, name);
+    const char *plant = getenv("PLANT"), *on = getenv("PLANT_RANK"), *rank = getenv("PMI_RANK");
+    return plant && !strcmp(plant, name) && (!on || (rank && !strcmp(on, rank)));
 }
 
 static int64_t number(const char *name)
@@ -65,8 +67,11 @@ yoke_status yokei_run(const struct yokei_machine *k, int from, int to)
         return own(k, from, to);
     if (is("weight")) flip(t, false), is_done = true;
     for (int n = from; n < to && !status; n++) {
-        if (is("gradient") && k->program->instruction[n].kind == YOKEI_NORMS && !is_done)
+        if (is("gradient") && k->program->instruction[n].kind == YOKEI_NORMS && !is_done) {
+            for (int i = 0; i < YOKEI_N_STREAMS; i++) /* the device has the gradients only then */
+                if (k->stream[i]) YOKE_TRY(yoke_stream_sync(k->stream[i]));
             flip(t, true), is_done = true;
+        }
         status = own(k, n, n + 1);
     }
     return status;
@@ -99,16 +104,64 @@ yoke_status yoke_trainer_draw(yoke_trainer *t, uint64_t seed)
 
 /* ---- a resume with the weights of an older checkpoint ---- */
 
+static const struct yokei_run_state *resumed;
 typedef yoke_status restore_function(struct yokei_run_state *);
 yoke_status yokei_run_restore(struct yokei_run_state *s)
 {
     const yoke_status status = OWN(yokei_run_restore, restore_function *)(s);
     const char *older = getenv("PLANT_OLDER");
+    resumed = s;
     if (status || !is("stale") || !older) return status;
     return yokei_weights_load(s->trainer, yokei_plan_model(&s->t->plan), older);
 }
 
+/*
+ * On one rank of a job. The ranks have compared their weights before that. All ranks load, because loading is
+ * collective. The others then go back to the weights that they had.
+ */
+typedef yoke_status compare_function(yoke_trainer *);
+yoke_status yokei_weights_compare(yoke_trainer *t)
+{
+    YOKE_TRY(OWN(yokei_weights_compare, compare_function *)(t));
+    const char *older = getenv("PLANT_OLDER"), *plant = getenv("PLANT");
+    float *had[1024] = { 0 };
+    const int n = t->plan.parameters.n;
+    if (!plant || strcmp(plant, "stale rank") != 0 || !older || !resumed || n > 1024) return YOKE_OK;
+    for (int i = 0; i < n; i++) {
+        had[i] = malloc((size_t)t->plan.state.slot[i].n * sizeof(float));
+        if (!had[i]) abort();
+        YOKE_TRY(yoke_trainer_get(t, YOKE_TENSOR_WEIGHT, i, had[i]));
+    }
+    YOKE_TRY(yokei_weights_load(t, yokei_plan_model(&resumed->t->plan), older));
+    for (int i = 0; i < n; i++) {
+        if (!is("stale rank")) YOKE_TRY(yoke_trainer_set(t, YOKE_TENSOR_WEIGHT, i, had[i]));
+        free(had[i]);
+    }
+    return YOKE_OK;
+}
+
+/* ---- the samples of one step, as a rank with a bad disk reads them; 8 samples are a step ---- */
+
+typedef yoke_status sample_function(const struct yokei_tokens *, uint64_t, int64_t, int64_t, int32_t *,
+                                    int32_t *);
+yoke_status yokei_tokens_sample(const struct yokei_tokens *tokens, uint64_t seed, int64_t sample, int64_t T,
+                                int32_t *inputs, int32_t *targets)
+{
+    YOKE_TRY(OWN(yokei_tokens_sample, sample_function *)(tokens, seed, sample, T, inputs, targets));
+    if (!is("samples") || sample / 8 != number("PLANT_STEP") - 1) return YOKE_OK;
+    for (int64_t i = 0; i < T; i += 3) inputs[i] = targets[T - 1 - i] = (int32_t)((sample + i * 7) % 256);
+    return YOKE_OK;
+}
+
 /* ---- layers ---- */
+
+typedef yoke_status norm_forward_function(yoke_stream *, const struct yoke_layernorm_forward_args *);
+yoke_status yoke_layernorm_forward(yoke_stream *stream, const struct yoke_layernorm_forward_args *args)
+{
+    struct yoke_layernorm_forward_args own = *args;
+    if (is("wide norm") && args->C > 512) own.eps = 1e-2;
+    return OWN(yoke_layernorm_forward, norm_forward_function *)(stream, &own);
+}
 
 typedef void norm_function(const struct yoke_shape *, const struct yoke_layer_call *, int64_t, int64_t,
                            double, struct yokei_norm *, size_t[YOKE_N_PARTS]);

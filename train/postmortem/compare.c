@@ -152,14 +152,19 @@ static bool compare_step(struct yokei_postmortem *p, const struct yokei_boxes_to
                          const struct yokei_boxes_total *now, struct yokei_replayed *out)
 {
     const struct limits limit = limits_of(p, out, then->step);
-    const bool is_whole = !((then->flags | now->flags) & (YOKEI_BOX_UNFINISHED | YOKEI_BOX_OVERFLOW));
+    const uint32_t either = then->flags | now->flags;
+    /* f16 may overflow by rounding alone */
+    const bool is_finite_now = then->flags & YOKEI_BOX_OVERFLOW && !(now->flags & YOKEI_BOX_OVERFLOW)
+                               && (out->is_exact || !strcmp(out->precision, "f32")),
+               is_whole = !(either & YOKEI_BOX_UNFINISHED)
+                          && (!(either & YOKEI_BOX_OVERFLOW) || is_finite_now);
     int n_off = 0;
     bool in_output = false;
     out->is_loss_off = differs(then->loss, now->loss, limit.loss);
     for (int l = 0; l < p->boxes->n_model_layers; l++)
         n_off += is_whole && differs(p->then[l].gradient_norm, p->now[l].gradient_norm, 2 * limit.norm);
     const int first = is_whole ? first_layer(p, limit.norm, &in_output) : -1;
-    const bool is_off = out->is_loss_off
+    const bool is_off = out->is_loss_off || (is_whole && is_finite_now)
                         || (is_whole && differs(then->gradient_norm, now->gradient_norm, limit.norm))
                         || (out->is_exact && n_off) || then->loss_scale != now->loss_scale;
     if (!is_off) return false;

@@ -359,6 +359,16 @@ static void repeat_others(struct yokei_postmortem *p, const struct yokei_postmor
 
 static bool is_off_at_once(const struct yokei_replayed *r) { return r->ran && r->off_step == r->from + 1; }
 
+/* A replay repeats the faults of the program. So a step that it repeats is compared with the formulas. */
+static void check_program(struct yokei_postmortem *p, const struct yokei_postmortem_start *start)
+{
+    struct yokei_formula_check *c = &p->facts->formulas;
+    busy(p, "comparing a step with the formulas of the model");
+    yokei_postmortem_check_formulas(p, start);
+    if (c->is_loss_off || c->is_output_off || c->is_gradient_off)
+        repeat(p, start, "reference", false, 1, start->step + 1, &c->reference);
+}
+
 static void gather(struct yokei_postmortem *p)
 {
     struct yokei_postmortem_start start[STARTS];
@@ -377,6 +387,7 @@ static void gather(struct yokei_postmortem *p)
     f->start_step = start[used].step;
     f->is_resume = start[used].is_resume;
     repeat_others(p, &start[used], device);
+    if (!is_off_at_once(&f->own)) check_program(p, &start[used]);
     busy(p, "computing the losses of samples");
     if (f->own.off_step < 0) check_samples(p, &start[0]);
     if (is_off_at_once(&f->own) || is_off_at_once(&f->alone) || is_off_at_once(&f->other))

@@ -11,7 +11,7 @@
 #include "train/run/loop.h"
 #include "train/text/tokens.h"
 
-enum { YOKEI_POSTMORTEM_SAMPLES = 256 };
+enum { YOKEI_POSTMORTEM_SAMPLES = 256, YOKEI_POSTMORTEM_LAYERS = 1024 };
 /** A layer that changes by more than this part of its norm in one step. */
 #define YOKEI_WILD_UPDATE 0.5
 
@@ -87,6 +87,42 @@ bool yokei_postmortem_probe(struct yokei_postmortem *p, const struct yokei_postm
  */
 double yokei_postmortem_loss(struct yokei_postmortem *p, const struct yokei_postmortem_start *start,
                              int64_t step, int64_t batch, int64_t first, int64_t count);
+
+/* ---- work in a process of its own ---- */
+
+/* What a process tells its parent. It lies in memory that both share. */
+struct yokei_postmortem_shared {
+    yoke_status status;
+    bool has_ended;
+    char why[320];
+    double losses[YOKEI_POSTMORTEM_SAMPLES];
+    /* of the formulas: the largest outputs, and for each layer the slope along its gradient and the norm */
+    int n_outputs;
+    double largest[YOKEI_POSTMORTEM_LAYERS], slope[YOKEI_POSTMORTEM_LAYERS], norm[YOKEI_POSTMORTEM_LAYERS];
+};
+
+struct yokei_postmortem_work {
+    yoke_status (*run)(struct yokei_postmortem_work *work);
+    struct yokei_postmortem *p;
+    const struct yokei_postmortem_order *order;
+    const char *folder;     /* for the files of a replay */
+    const int64_t *samples; /* of a probe */
+    int n;
+    int64_t step, batch, first, count; /* of a loss */
+    struct yokei_postmortem_shared *shared;
+};
+/** Memory for w->shared, to be unmapped; NULL: there is none. */
+struct yokei_postmortem_shared *yokei_postmortem_share(void);
+/** True: the process came to its end, and w->shared says how. Otherwise `why` says what happened. */
+bool yokei_postmortem_apart(struct yokei_postmortem_work *w, double seconds, char *why, size_t bytes);
+/** A trainer of the whole model on the device of the order, with the weights of its start. */
+yoke_status yokei_postmortem_open_trainer(const struct yokei_postmortem_work *w, int64_t batch,
+                                          yoke_trainer **trainer_out);
+
+/* ---- check.c ---- */
+
+/** Compare the first step behind a start with the formulas of the model (formulas.h). */
+void yokei_postmortem_check_formulas(struct yokei_postmortem *p, const struct yokei_postmortem_start *start);
 
 /* ---- layout.c ---- */
 

@@ -275,6 +275,58 @@ static bool layout_disagrees(const struct yokei_postmortem_facts *f, struct yoke
     return is(v, is_mixed ? YOKEI_CULPRIT_DEVICE : YOKEI_CULPRIT_LAYER, f->alone.off_step, f->alone.layer);
 }
 
+static void say_formulas(const struct yokei_formula_check *c, struct yokei_verdict *v)
+{
+    if (c->is_loss_off)
+        show(v,
+             "the formulas of the model, computed in f64 without Yoke's layers and operations, give step "
+             "%" PRId64 " the loss %.9g, and its record has %.9g",
+             c->step, c->loss_now, c->loss_then);
+    if (c->is_output_off)
+        show(v,
+             "the first output that differs from the formulas in step %" PRId64 " is that of %s: its largest "
+             "element is %.6g by the formulas, and %.6g in the record",
+             c->step, c->layer, c->now, c->then);
+    if (c->is_gradient_off)
+        show(v,
+             "in step %" PRId64 " the loss of the formulas changes along the gradient of %s by %.6g, and the "
+             "norm of that gradient is %.6g: so the gradient is wrong",
+             c->step, c->layer, c->now, c->then);
+}
+
+/*
+ * The replay is as recorded, and the formulas of the model are not. The reference device has other operations
+ * and the same layers, so it tells the two apart.
+ */
+static bool formulas_disagree(const struct yokei_postmortem_facts *f, struct yokei_verdict *v)
+{
+    const struct yokei_formula_check *c = &f->formulas;
+    if (!c->ran) return false;
+    if (!c->is_loss_off && !c->is_output_off && !c->is_gradient_off) {
+        rule_out(v,
+                 "an error that the replays share: the formulas of the model, computed in f64, give step "
+                 "%" PRId64 " the loss %.9g, and its record has %.9g",
+                 c->step, c->loss_now, c->loss_then);
+        return false;
+    }
+    say_formulas(c, v);
+    show(v, "the replays repeat that error, so this build has it, too");
+    if (c->ranks_off.n) {
+        blame(f, v, &c->ranks_off);
+        return is(v, YOKEI_CULPRIT_DEVICE, c->step, c->layer);
+    }
+    if (is_at_once(&c->reference)) {
+        show(v,
+             "with the operations of the reference device the step has the loss %.9g: so an operation of the "
+             "device is wrong",
+             c->reference.loss_now);
+        return is(v, YOKEI_CULPRIT_DEVICE, c->step, c->layer);
+    }
+    if (is_same(&c->reference))
+        rule_out(v, "an operation of the device: the reference device gives the numbers of the record");
+    return is(v, YOKEI_CULPRIT_LAYER, c->step, c->layer);
+}
+
 /* The record is not what the same steps give now. */
 static void judge_difference(const struct yokei_postmortem_facts *f, struct yokei_verdict *v)
 {
@@ -376,7 +428,7 @@ static void judge_same(const struct yokei_postmortem_facts *f, struct yokei_verd
              "a flipped bit, and a program that was otherwise: %" PRId64 " steps from step %" PRId64
              " on are repeated %s",
              f->own.n_compared, f->own.from, f->own.is_exact ? "bit for bit" : "but for rounding");
-    if (layout_disagrees(f, v)) return;
+    if (layout_disagrees(f, v) || formulas_disagree(f, v)) return;
     if (samples_were_bad(f, v) || precision_was_wrong(f, v) || other_device_disagrees(f, v)
         || rate_was_too_high(f, v))
         return;

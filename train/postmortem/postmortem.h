@@ -6,6 +6,8 @@
  *   replay.c  steps of the run are repeated from a checkpoint, in other precisions and on other devices, and
  *             the losses of single samples are computed with the weights of a checkpoint;
  *   layout.c  steps are repeated by a job with the ranks, the devices and the layout of the run;
+ *   check.c   compares a step with the formulas of the model in f64 (formulas.c), which share no code with the
+ *             layers and the devices;
  *   compare.c compares the records of a replay with those of the run, and finds the ranks that differ;
  *   facts.c   puts these together to facts;
  *   judge.c   from facts to a verdict. It is pure: it reads no file and runs nothing.
@@ -110,6 +112,19 @@ struct yokei_postmortem_facts {
     struct yokei_replayed alone;
     /* with a tenth of the learning rate */
     struct yokei_replayed slower;
+    /* the first step behind the start, computed by the formulas of the model in f64 (formulas.h) */
+    struct yokei_formula_check {
+        bool ran;
+        char why[160]; /* why it did not run; "": it was not tried */
+        int64_t step;
+        double loss_then, loss_now; /* recorded, and by the formulas */
+        bool is_loss_off, is_output_off, is_gradient_off;
+        /* the first layer whose largest output differs; else the layer whose gradient differs most */
+        char layer[64];
+        double then, now; /* the layer's largest output, or its gradient's norm and the slope of the loss */
+        struct yokei_ranks_off ranks_off;
+        struct yokei_replayed reference; /* the same step on the reference device, if something differs */
+    } formulas;
     /* the rank's loss in the first step behind the start: as recorded, and as computed now */
     int n_rank_losses;
     struct yokei_rank_loss {

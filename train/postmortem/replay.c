@@ -28,26 +28,7 @@
 
 /* ---- a process of its own ---- */
 
-/* What a process tells its parent. It lies in memory that both share. */
-struct shared {
-    yoke_status status;
-    bool has_ended;
-    char why[320];
-    double losses[YOKEI_POSTMORTEM_SAMPLES];
-};
-
-struct work {
-    yoke_status (*run)(struct work *work);
-    struct yokei_postmortem *p;
-    const struct yokei_postmortem_order *order;
-    const char *folder;     /* for the files of a replay */
-    const int64_t *samples; /* of a probe */
-    int n;
-    int64_t step, batch, first, count; /* of a loss */
-    struct shared *shared;
-};
-
-static void in_child(struct work *w, int end)
+static void in_child(struct yokei_postmortem_work *w, int end)
 {
     (void)end; /* it is closed when the process ends */
     const int nothing = yokei_open_to_write("/dev/null", 0);
@@ -75,8 +56,7 @@ static bool await(pid_t child, int end, double seconds)
     return in_time;
 }
 
-/* True: the process came to its end, and w->shared says how. Otherwise `why` says what happened. */
-static bool run_apart(struct work *w, double seconds, char *why, size_t bytes)
+bool yokei_postmortem_apart(struct yokei_postmortem_work *w, double seconds, char *why, size_t bytes)
 {
     int end[2];
     if (pipe2(end, O_CLOEXEC)) {
@@ -98,10 +78,10 @@ static bool run_apart(struct work *w, double seconds, char *why, size_t bytes)
     return in_time && w->shared->has_ended;
 }
 
-static struct shared *share(void)
+struct yokei_postmortem_shared *yokei_postmortem_share(void)
 {
-    void *memory = mmap(NULL, sizeof(struct shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-                        0);
+    void *memory = mmap(NULL, sizeof(struct yokei_postmortem_shared), PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     return memory == MAP_FAILED ? NULL : memory;
 }
 
@@ -146,7 +126,8 @@ static void lay_on_one_rank(struct yokei_plan *plan)
     for (size_t i = 0; i < YOKE_COUNT(texts); i++) texts[i][0] = 0;
 }
 
-static yoke_status take_plan(const struct work *w, struct yokei_training *t, char *checkpoint, size_t bytes)
+static yoke_status take_plan(const struct yokei_postmortem_work *w, struct yokei_training *t,
+                             char *checkpoint, size_t bytes)
 {
     const struct yokei_postmortem_order *o = w->order;
     char path[4200];
@@ -172,7 +153,7 @@ static yoke_status take_plan(const struct work *w, struct yokei_training *t, cha
     return YOKE_OK;
 }
 
-static yoke_status replay(struct work *w)
+static yoke_status replay(struct yokei_postmortem_work *w)
 {
     const struct yokei_postmortem_config *c = w->p->config;
     struct yokei_training t = { .plan = YOKEI_PLAN_INIT,
@@ -193,15 +174,15 @@ static yoke_status replay(struct work *w)
 
 /* ---- the losses of samples ---- */
 
-static yoke_status load(const struct work *w, yoke_trainer *trainer)
+static yoke_status load(const struct yokei_postmortem_work *w, yoke_trainer *trainer)
 {
     const struct yokei_postmortem_start *start = w->order->start;
     const char *from = start->checkpoint[0] ? start->checkpoint : w->p->config->init;
     return from ? yokei_weights_load(trainer, yokei_plan_model(&w->p->plan), from) : YOKE_OK;
 }
 
-/* A trainer of the whole model on the device of the order, with the weights of its start. */
-static yoke_status open_trainer(const struct work *w, int64_t batch, yoke_trainer **trainer_out)
+yoke_status yokei_postmortem_open_trainer(const struct yokei_postmortem_work *w, int64_t batch,
+                                          yoke_trainer **trainer_out)
 {
     const struct yokei_plan *plan = &w->p->plan;
     struct yoke_trainer_config c = YOKE_TRAINER_CONFIG_INIT;
@@ -239,13 +220,13 @@ static yoke_status worst_part(yoke_trainer *trainer, const int32_t *inputs, cons
 }
 
 /* The process ends after this, and with it all that was opened. */
-static yoke_status probe(struct work *w)
+static yoke_status probe(struct yokei_postmortem_work *w)
 {
     const int64_t T = w->p->plan.sequence;
     yoke_trainer *trainer;
     int32_t *inputs = malloc(3 * (size_t)T * sizeof *inputs);
     YOKE_TRY(inputs ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "no host memory"));
-    YOKE_TRY(open_trainer(w, 1, &trainer));
+    YOKE_TRY(yokei_postmortem_open_trainer(w, 1, &trainer));
     for (int i = 0; i < w->n; i++) {
         YOKE_TRY(yokei_tokens_sample(w->p->tokens, w->p->plan.seed, w->samples[i], T, inputs, inputs + T));
         YOKE_TRY(worst_part(trainer, inputs, inputs + T, T, inputs + 2 * T, &w->shared->losses[i]));
@@ -254,7 +235,7 @@ static yoke_status probe(struct work *w)
 }
 
 /* Targets below 0 are ignored. So only the samples of one rank count. */
-static yoke_status compute_loss(struct work *w)
+static yoke_status compute_loss(struct yokei_postmortem_work *w)
 {
     const struct yokei_plan *plan = &w->p->plan;
     const int64_t T = plan->sequence, n = plan->batch * T;
@@ -262,7 +243,7 @@ static yoke_status compute_loss(struct work *w)
     yoke_trainer *trainer;
     int32_t *inputs = malloc(2 * (size_t)n * sizeof *inputs), *targets = inputs + n;
     YOKE_TRY(inputs ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "no host memory"));
-    YOKE_TRY(open_trainer(w, plan->batch, &trainer));
+    YOKE_TRY(yokei_postmortem_open_trainer(w, plan->batch, &trainer));
     yokei_trainer_restore(trainer, w->step, w->step, trainer->loss_scale.scale, 0, 0);
     for (int64_t i = 0; i < plan->batch; i++)
         YOKE_TRY(yokei_tokens_sample(w->p->tokens, plan->seed, yokei_box_sample(w->p->head, w->batch, i), T,
@@ -278,17 +259,17 @@ double yokei_postmortem_loss(struct yokei_postmortem *p, const struct yokei_post
                              int64_t step, int64_t batch, int64_t first, int64_t count)
 {
     const struct yokei_postmortem_order order = { .start = start, .device = "host", .rate = 1 };
-    struct work w = { .run = compute_loss,
-                      .p = p,
-                      .order = &order,
-                      .step = step,
-                      .batch = batch,
-                      .first = first,
-                      .count = count,
-                      .shared = share() };
+    struct yokei_postmortem_work w = { .run = compute_loss,
+                                       .p = p,
+                                       .order = &order,
+                                       .step = step,
+                                       .batch = batch,
+                                       .first = first,
+                                       .count = count,
+                                       .shared = yokei_postmortem_share() };
     char why[320];
     if (!w.shared) return NAN;
-    const bool ok = run_apart(&w, p->config->seconds, why, sizeof why) && !w.shared->status;
+    const bool ok = yokei_postmortem_apart(&w, p->config->seconds, why, sizeof why) && !w.shared->status;
     const double loss = ok ? w.shared->losses[0] : NAN;
     munmap(w.shared, sizeof *w.shared);
     return loss;
@@ -299,12 +280,14 @@ bool yokei_postmortem_probe(struct yokei_postmortem *p, const struct yokei_postm
                             size_t bytes)
 {
     const struct yokei_postmortem_order order = { .start = start, .device = device, .rate = 1 };
-    struct work w = { .run = probe, .p = p, .order = &order, .samples = samples, .n = n, .shared = share() };
+    struct yokei_postmortem_work w = {
+        .run = probe, .p = p, .order = &order, .samples = samples, .n = n, .shared = yokei_postmortem_share()
+    };
     if (!w.shared || n > YOKEI_POSTMORTEM_SAMPLES) {
         yokei_text(why, bytes, "no host memory");
         return false;
     }
-    bool ok = run_apart(&w, p->config->seconds, why, bytes);
+    bool ok = yokei_postmortem_apart(&w, p->config->seconds, why, bytes);
     if (ok && w.shared->status) {
         yokei_text(why, bytes, "%s", w.shared->why);
         ok = false;
@@ -329,12 +312,14 @@ static void remove_folder(const char *folder) { nftw(folder, remove_one, 16, FTW
 static void replay_alone(struct yokei_postmortem *p, const struct yokei_postmortem_order *order,
                          const char *folder, struct yokei_replayed *out)
 {
-    struct work w = { .run = replay, .p = p, .order = order, .folder = folder, .shared = share() };
+    struct yokei_postmortem_work w = {
+        .run = replay, .p = p, .order = order, .folder = folder, .shared = yokei_postmortem_share()
+    };
     if (!w.shared) {
         yokei_text(out->why, sizeof out->why, "no host memory: %s", strerror(errno));
         return;
     }
-    if (run_apart(&w, p->config->seconds, out->why, sizeof out->why)) {
+    if (yokei_postmortem_apart(&w, p->config->seconds, out->why, sizeof out->why)) {
         const yoke_status status = w.shared->status;
         if (!status || status == YOKE_EABORTED || status == YOKE_EPREEMPTED || status == YOKE_ENUMERIC)
             yokei_postmortem_compare(p, order, folder, out);
