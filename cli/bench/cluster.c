@@ -136,16 +136,17 @@ static yoke_status write_results(const struct bench_cluster *b)
     return status;
 }
 
-/* Rank 0 writes, and all ranks end alike. */
+/* Rank 0 writes. If it cannot, all ranks end with its error. */
 static yoke_status report(const struct bench_cluster *b)
 {
-    const yoke_status mine = b->context->rank ? YOKE_OK : write_results(b);
-    char text[4096];
-    yokei_text(text, sizeof text, "%s", mine ? yoke_last_error() : "");
-    int32_t worst = (int32_t)mine;
-    YOKE_TRY(yoke_broadcast(&worst, &worst, 1, YOKE_I32, 0, b->control, NULL));
-    if (mine) return yoke_fail(mine, "%s", text);
-    return worst ? yoke_fail((yoke_status)worst, "rank 0 could not write the results") : YOKE_OK;
+    struct {
+        int32_t status;
+        char text[1024];
+    } end = { .status = 0 };
+    if (!b->context->rank) end.status = (int32_t)write_results(b);
+    if (end.status) yokei_text(end.text, sizeof end.text, "%s", yoke_last_error());
+    YOKE_TRY(yoke_broadcast(&end, &end, sizeof end, YOKE_U8, 0, b->control, NULL));
+    return end.status ? yoke_fail((yoke_status)end.status, "%s", end.text) : YOKE_OK;
 }
 
 static yoke_status read_options(struct bench_cluster *b)
