@@ -24,6 +24,7 @@ struct group {
     struct bench_yoke side;
     yoke_comm *control;
     int n, rank;
+    double sample; /* seconds of a sample */
 };
 
 static yoke_status time_calls(const struct group *g, const struct bench_case *c, int n, double *seconds_out)
@@ -47,7 +48,7 @@ static yoke_status measure(const struct group *g, enum bench_kind kind, size_t b
     double times[SAMPLES], one;
     bench_case_size(&c, bytes);
     for (int i = 0; i < 2; i++) YOKE_TRY(time_calls(g, &c, 1, &one));
-    const int n = (int)fmin(1000, fmax(1, ceil(5e-3 / fmax(one, 1e-9))));
+    const int n = (int)fmin(1000, fmax(1, ceil(g->sample / fmax(one, 1e-9))));
     const int samples = one > 0.2 ? 3 : SAMPLES;
     for (int i = 0; i < samples; i++) YOKE_TRY(time_calls(g, &c, n, &times[i]));
     *seconds_out = yokei_median(times, samples);
@@ -118,7 +119,7 @@ static int color_of(const struct bench_cluster *b, int link)
 static yoke_status open_group(const struct bench_cluster *b, int color, struct group *g)
 {
     const struct yoke_device_info *info = yoke_device_info(b->device);
-    *g = (struct group){ .side = { .device = b->device } };
+    *g = (struct group){ .side = { .device = b->device }, .sample = fmin(5e-3, b->budget / 1000) };
     YOKE_TRY(yoke_comm_split(b->comm, color, b->context->rank, NULL, &g->side.comm));
     YOKE_TRY(yoke_comm_split(b->control, color, b->context->rank, NULL, &g->control));
     if (!g->side.comm) return YOKE_OK;
