@@ -246,8 +246,6 @@ static yoke_status predict(struct predicting *w, struct yokei_ranked *out)
     return status;
 }
 
-static const struct yokei_advice no_advice; /* one given layout: no other cluster is searched */
-
 static yoke_status show(const struct predicting *w, struct yokei_ranked *ranked)
 {
     const struct yokei_prediction *p = &ranked->prediction;
@@ -261,7 +259,7 @@ static yoke_status show(const struct predicting *w, struct yokei_ranked *ranked)
         YOKE_TRY(cli_predicted_json(&x));
     else
         cli_predicted_show(&x);
-    YOKE_TRY(cli_goal_check(&goal, &result, &no_advice));
+    YOKE_TRY(cli_goal_check(&goal, &result, NULL));
     return p->fits ? YOKE_OK
                    : yoke_fail(YOKE_ENOMEM,
                                "yoke plan: the layout does not fit: a device lacks %.3g %% of its memory",

@@ -115,7 +115,7 @@ static const struct yokei_change *change_for_goal(const struct cli_goal *g, int6
                                                   const struct yokei_advice *advice, double *hours_out)
 {
     const struct yokei_change *least = NULL;
-    for (int i = 0; i < advice->n; i++) {
+    for (int i = 0; advice && i < advice->n; i++) {
         const struct yokei_change *c = &advice->change[i];
         const struct yokei_layout *l = &c->layout;
         const struct yokei_ranked x = { .batch = batch,
@@ -149,7 +149,7 @@ yoke_status cli_goal_check(const struct cli_goal *g, const struct yokei_search_r
     const struct yokei_change *change = change_for_goal(g, r->best[0].batch, advice, &goal.hours);
     if (change)
         yokei_text(text, sizeof text, "or plan with %s, which takes %.4g h", change->text, goal.hours);
-    else if (advice->n)
+    else if (advice && advice->n)
         yokei_text(text, sizeof text,
                    "or use more or faster devices: none of the single changes of the advice is enough");
     return yoke_fail(

@@ -30,7 +30,10 @@ void cli_goal_of(const struct cli_goal *goal, const struct yokei_ranked *ranked,
 double cli_goal_between(const struct cli_goal *goal, const struct yokei_prediction *prediction);
 /** The layout of the result with the lowest price; -1: no prices are known. */
 int cli_goal_cheapest(const struct cli_goal *goal, const struct yokei_search_result *result);
-/** YOKE_ECONFIG: no layout of the result reaches the tokens within the hours. The text says what would. */
+/**
+ * YOKE_ECONFIG: no layout of the result reaches the tokens within the hours. The text says what would.
+ * `advice` may be NULL.
+ */
 yoke_status cli_goal_check(const struct cli_goal *goal, const struct yokei_search_result *result,
                            const struct yokei_advice *advice);
 
