@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which ranks are alike. Everything on which a rank's plan depends is written into a key, and ranks with
- * equal keys are planned once. The key is compared byte by byte.
+ * equal keys are planned once. A key has some 7 KB, and a search keeps a hundred thousand ranks. So of each
+ * key only its length and two hashes of 64 bits with different seeds are kept. The probability that any two
+ * of a million different keys agree in these is below 1e-26.
  */
 #include <search.h>
 #include <stdlib.h>
@@ -96,21 +98,35 @@ static yoke_status put_layers(struct yokei_key *k, const yoke_model *model,
 
 /* ---- the ranks that are known ---- */
 
+static const uint64_t PRINT_SEED = UINT64_C(0x9e3779b97f4a7c15);
+
+struct print {
+    uint64_t n, hash[2]; /* of the key */
+};
 struct known {
-    struct yokei_key key;
+    struct print print;
     struct yokei_planned planned;
     struct yokei_counted_once once; /* empty if the plan had programs */
 };
 
+static struct print print_of(const struct yokei_key *key)
+{
+    return (struct print){
+        key->n, { yokei_hash(key->bytes, key->n, 0), yokei_hash(key->bytes, key->n, PRINT_SEED) }
+    };
+}
+
 static int compare(const void *a, const void *b)
 {
-    return yokei_key_compare(&((const struct known *)a)->key, &((const struct known *)b)->key);
+    const struct print *x = &((const struct known *)a)->print, *y = &((const struct known *)b)->print;
+    if (x->hash[0] != y->hash[0]) return x->hash[0] < y->hash[0] ? -1 : 1;
+    if (x->hash[1] != y->hash[1]) return x->hash[1] < y->hash[1] ? -1 : 1;
+    return (x->n > y->n) - (x->n < y->n);
 }
 
 static void free_known(void *at)
 {
     struct known *known = at;
-    yokei_key_free(&known->key);
     yokei_counted_once_free(&known->once);
     free(known);
 }
@@ -129,23 +145,18 @@ static yoke_status no_memory(int rank)
     return yoke_fail(YOKE_ENOMEM, "trainer: no host memory to plan rank %d", rank);
 }
 
-/*
- * Keep the numbers of a rank under a key. The tree takes the key, and the rank's other counts if there are
- * any.
- */
-static yoke_status keep(struct yokei_planned_ranks *ranks, struct yokei_key *key, int rank,
+/* Keep the numbers of a rank under a key. The tree takes the rank's other counts if there are any. */
+static yoke_status keep(struct yokei_planned_ranks *ranks, const struct yokei_key *key, int rank,
                         struct yokei_counted_once *once, struct yokei_planned *planned)
 {
     struct known *known = malloc(sizeof *known);
     if (!known) return no_memory(rank);
-    yokei_key_trim(key);
     if (once && planned->counts) planned->once = &known->once;
-    *known = (struct known){ *key, *planned, once ? *once : (struct yokei_counted_once){ 0 } };
+    *known = (struct known){ print_of(key), *planned, once ? *once : (struct yokei_counted_once){ 0 } };
     if (!tsearch(known, &ranks->known, compare)) {
         free(known);
         return no_memory(rank);
     }
-    *key = (struct yokei_key){ NULL, 0, 0, false };
     if (once) *once = (struct yokei_counted_once){ 0 };
     return YOKE_OK;
 }
@@ -153,7 +164,7 @@ static yoke_status keep(struct yokei_planned_ranks *ranks, struct yokei_key *key
 static bool find(const struct yokei_planned_ranks *ranks, const struct yokei_key *key,
                  struct yokei_planned *out)
 {
-    const struct known wanted = { .key = *key };
+    const struct known wanted = { .print = print_of(key) };
     struct known *const *found = tfind(&wanted, &ranks->known, compare);
     if (found) *out = (*found)->planned;
     return found != NULL;
