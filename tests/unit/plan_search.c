@@ -87,7 +87,9 @@ static void check_bounds(struct brute *b, const struct yokei_layout *l, const in
     assert_ok(yokei_bound_shares(b->predictor, b->config, l, &b->sizes, places.slot, INFINITY, &shares));
     struct yokei_layout plain = *l;
     plain.recompute = 0, plain.zero = 0, plain.chunks = 1, plain.schedule = YOKEI_PIPELINE_1F1B;
-    assert_ok(yokei_bound_mesh(b->predictor, b->config, &plain, &b->sizes, used, &mesh));
+    struct yokei_host_links links;
+    yokei_host_links_of(b->config->cluster, l->tensor, &links);
+    assert_ok(yokei_bound_mesh(b->predictor, b->config, &plain, &b->sizes, &links, used, &mesh));
     yokei_places_free(&places);
     const double most = p->step_seconds * (1 + 1e-9);
     const double cut = yokei_cut_value(&problem, stages) + optimizer;

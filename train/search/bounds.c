@@ -375,24 +375,26 @@ yoke_status yokei_bound_optimizer(const struct yokei_predict_config *c, const st
     return YOKE_OK;
 }
 
-/* The least seconds for each byte of the gradients of a stage, wherever its replicas lie. */
-static double least_seconds_of_byte(const struct yokei_predict_config *c, const struct yokei_layout *l)
+void yokei_host_links_of(const struct yokei_cluster *k, int tensor, struct yokei_host_links *out)
 {
-    const struct yokei_cluster *k = c->cluster;
-    double fastest = 0;
-    int most = 1; /* the most slots of a host */
+    *out = (struct yokei_host_links){ 0, 1 };
     for (int h = 0; h < k->n_hosts; h++) {
         int slots = 0;
-        for (int i = 0; i < k->host[h].n_lists; i++) slots += k->host[h].devices[i].n / l->tensor;
-        most = YOKE_MAX(most, slots);
+        for (int i = 0; i < k->host[h].n_lists; i++) slots += k->host[h].devices[i].n / tensor;
+        out->most_slots = YOKE_MAX(out->most_slots, slots);
         for (int g = 0; g < k->n_hosts; g++) {
             if (k->between[h][g] < 0 || k->between[h][g] >= k->n_links) continue;
-            const double share = fmin(1, (double)k->host[h].n_links / l->tensor);
-            fastest = fmax(fastest, k->link[k->between[h][g]].bytes_per_second * share);
+            const double share = fmin(1, (double)k->host[h].n_links / tensor);
+            out->fastest = fmax(out->fastest, k->link[k->between[h][g]].bytes_per_second * share);
         }
     }
-    const int n_hosts = (l->data + most - 1) / most;
-    return n_hosts > 1 ? (1 - 1.0 / n_hosts) / fastest : 0; /* slices alone, as with ZeRO-1 */
+}
+
+/* The least seconds for each byte of the gradients of a stage, wherever its replicas lie. */
+static double least_seconds_of_byte(const struct yokei_host_links *links, int n_replicas)
+{
+    const int n_hosts = (n_replicas + links->most_slots - 1) / links->most_slots;
+    return n_hosts > 1 ? (1 - 1.0 / n_hosts) / links->fastest : 0; /* slices alone, as with ZeRO-1 */
 }
 
 /* The most chunks of an interleaved schedule that the mesh can have. */
@@ -411,7 +413,8 @@ static double bound_blocks(int n, int p, double time, double fill)
 
 yoke_status yokei_bound_mesh(yokei_predictor *p, const struct yokei_predict_config *c,
                              const struct yokei_layout *l, const struct yokei_model_sizes *sizes,
-                             const int *slots_of_kind, double *seconds_out)
+                             const struct yokei_host_links *links, const int *slots_of_kind,
+                             double *seconds_out)
 {
     const int n = sizes->n_blocks, chunks = most_chunks(c, l, n);
     struct yokei_layer_seconds block = { INFINITY, INFINITY, INFINITY, 0 };
@@ -427,7 +430,7 @@ yoke_status yokei_bound_mesh(yokei_predictor *p, const struct yokei_predict_conf
     }
     const double m = ceil((double)c->batch / (double)l->micro_batch / l->data), time = all(&block),
                  blocks = ceil((double)n / l->pipeline), fill = fmin(block.F, chain(&block, false) / chunks),
-                 byte = least_seconds_of_byte(c, l),
+                 byte = least_seconds_of_byte(links, l->data),
                  slices = 4 * (sizes->matrices[1] + sizes->vectors[1]) / l->tensor * byte;
     const double passes = fmax(fmax(work, m * blocks * time), bound_blocks(n, l->pipeline, m * time, fill));
     *seconds_out = INFINITY;

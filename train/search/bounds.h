@@ -51,7 +51,7 @@ struct yokei_cut_problem {
     bool adds;       /* naive: all micro-batches fill the stages, one after the other */
     struct yokei_cut_stage {
         double fill, fill_block, time, time_block, end, end_block;
-        int most; /* of blocks, by memory */
+        int most;                      /* of blocks, by memory */
         double have, need, need_block; /* bytes: of the device, of other layers, and of a block */
     } stage[YOKEI_MOST_CUTS];
 };
@@ -96,6 +96,12 @@ yoke_status yokei_bound_cuts(yokei_predictor *predictor, const struct yokei_pred
                              const struct yokei_layout *layout, const struct yokei_model_sizes *sizes,
                              const struct yokei_slot_place *slots, bool slowest,
                              struct yokei_cut_problem *problem_out);
+/** What the bound of a mesh needs of the hosts; it depends on the width of the tensor groups alone. */
+struct yokei_host_links {
+    double fastest; /* bytes per second between two hosts for one tensor rank, at most */
+    int most_slots; /* of a host */
+};
+void yokei_host_links_of(const struct yokei_cluster *cluster, int tensor, struct yokei_host_links *links_out);
 /**
  * A bound of all settings of a mesh: (1), (4), and (2) and (3) with the fastest kind, with the schedule and
  * the recomputation that have the lowest bounds, and with as few hosts for the replicas of a stage as there
@@ -103,7 +109,8 @@ yoke_status yokei_bound_cuts(yokei_predictor *predictor, const struct yokei_pred
  */
 yoke_status yokei_bound_mesh(yokei_predictor *predictor, const struct yokei_predict_config *config,
                              const struct yokei_layout *layout, const struct yokei_model_sizes *sizes,
-                             const int *slots_of_kind, double *seconds_out);
+                             const struct yokei_host_links *links, const int *slots_of_kind,
+                             double *seconds_out);
 /**
  * A bound for replicas on different kinds. A replica that gets k micro-batches takes at least V(k), the
  * larger of k times the best slowest stage of its own kinds, and of the bounds (2) and (3) for the best cut

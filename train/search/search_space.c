@@ -131,7 +131,8 @@ static bool is_another_order(const struct yokei_order *o, const int *slots_of, c
 }
 
 /* Bound and push the meshes with these replicas, stages, widths and micro-batch. */
-static yoke_status push_mesh(struct yokei_searching *s, struct yokei_node *n, const int *slots_of)
+static yoke_status push_mesh(struct yokei_searching *s, struct yokei_node *n,
+                             const struct yokei_host_links *links, const int *slots_of)
 {
     const struct yokei_order *o = &s->order[n->order];
     const struct yokei_predict_config *c = &s->config->predict;
@@ -139,7 +140,7 @@ static yoke_status push_mesh(struct yokei_searching *s, struct yokei_node *n, co
     const struct yokei_layout l = yokei_node_layout(s, n);
     use_slots(o, slots_of, n->data * n->pipeline, used);
     if (!used[o->n_kinds - 1]) return YOKE_OK; /* a shorter order has this mesh */
-    const yoke_status status = yokei_bound_mesh(s->predictor, c, &l, &s->sizes, used, &n->bound);
+    const yoke_status status = yokei_bound_mesh(s->predictor, c, &l, &s->sizes, links, used, &n->bound);
     if (status == YOKE_ENOMEM) return status;
     if (status) return YOKE_OK; /* the model has no such parts: for instance fewer heads than tensor ranks */
     struct yokei_region *region = region_of(s, n->pipeline, n->tensor, &index);
@@ -166,6 +167,8 @@ static yoke_status push_meshes(struct yokei_searching *s, int order, int tensor)
         n_slots += slots_of[i];
     }
     struct yokei_node n = { .tensor = (int8_t)tensor, .order = order };
+    struct yokei_host_links links;
+    yokei_host_links_of(c->cluster, tensor, &links);
     _Static_assert(YOKE_MAX_TENSOR <= INT8_MAX, "a node has room for the tensor ranks");
     const int most_stages = (int)YOKE_MIN((int64_t)YOKE_MIN(n_slots, s->sizes.n_blocks), YOKEI_MOST_CUTS);
     for (int b = 1; b <= c->batch && c->batch % b == 0; b *= 2)
@@ -174,7 +177,7 @@ static yoke_status push_meshes(struct yokei_searching *s, int order, int tensor)
                 for (int cut = 0; cut <= (tensor > 1); cut++) {
                     n.micro_batch = b, n.pipeline = (int16_t)p, n.data = d;
                     n.sequence_parallel = (int8_t)cut;
-                    YOKE_TRY(push_mesh(s, &n, slots_of));
+                    YOKE_TRY(push_mesh(s, &n, &links, slots_of));
                 }
     return YOKE_OK;
 }
