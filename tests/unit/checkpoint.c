@@ -166,6 +166,14 @@ static int64_t newest_is_whole(const char *dir)
     assert_ok(yokei_checkpoint_locate(dir, folder, sizeof folder));
     assert_ok(yokei_checkpoint_open(folder, 0, &c));
     int64_t step = c->manifest.step;
+    size_t bytes = 0, n_weights = 0;
+    for (size_t f = 0; f < c->n_files; f++)
+        for (size_t i = 0; i < c->files[f].n_tensors; i++) {
+            bytes += c->files[f].tensors[i].bytes;
+            if (!strstr(c->files[f].tensors[i].name, ".moment"))
+                n_weights += c->files[f].tensors[i].bytes / 4;
+        }
+    assert_int_equal(bytes, n_weights * yokei_checkpoint_bytes_per_parameter());
     assert_true(values_are(c, step));
     assert_false(values_are(c, step + 1)); /* the comparison can fail */
     yokei_checkpoint_close(c);

@@ -126,6 +126,9 @@ struct yokei_save {
  */
 yoke_status yokei_checkpoint_save(const struct yokei_save *save);
 
+/** The bytes that the tensors of a checkpoint take for each parameter of the model, in any precision. */
+size_t yokei_checkpoint_bytes_per_parameter(void);
+
 /* ---- open.c ---- */
 
 struct yokei_checkpoint {

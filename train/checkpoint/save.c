@@ -20,6 +20,16 @@ static const struct family {
     int n_kinds;
 } FAMILIES[] = { { "model", WEIGHTS, 1 }, { "optimizer", MOMENTS, 2 } };
 
+static const yoke_dtype SAVED_TYPE = YOKE_F32; /* of all tensors, in every precision of a run */
+
+size_t yokei_checkpoint_bytes_per_parameter(void)
+{
+    size_t bytes = 0;
+    for (size_t f = 0; f < YOKE_COUNT(FAMILIES); f++)
+        bytes += (size_t)FAMILIES[f].n_kinds * yoke_dtype_bytes(SAVED_TYPE);
+    return bytes;
+}
+
 /* The number of this rank's shard. Only ranks that own a tensor are numbered; 0: this rank owns none. */
 static int shard_of(const struct yokei_save *save, int rank, int *n_shards_out)
 {
@@ -67,7 +77,7 @@ static yoke_status open_shard(const struct yokei_save *save, const struct family
         const struct yoke_parameter *p = save->items[i].parameter;
         for (int k = 0; k < family->n_kinds && save->items[i].owner == save->rank; k++, n++) {
             yokei_text(names[n], sizeof names[n], "%s%s", p->name, yokei_saved_suffix(family->kinds[k]));
-            tensors[n] = (struct yokei_tensor){ .name = names[n], .dtype = YOKE_F32, .n_dims = p->n_dims };
+            tensors[n] = (struct yokei_tensor){ .name = names[n], .dtype = SAVED_TYPE, .n_dims = p->n_dims };
             memcpy(tensors[n].shape, p->shape, sizeof p->shape);
         }
     }
@@ -231,7 +241,8 @@ static yoke_status seal(const struct yokei_save *save, const char *temporary)
         }
     if (!status) status = yokei_index_write(temporary, map, total);
     json_decref(map);
-    if (!status) status = yokei_companions_write(companions, yokei_plan_model(&m->plan), YOKE_F32, temporary);
+    if (!status)
+        status = yokei_companions_write(companions, yokei_plan_model(&m->plan), SAVED_TYPE, temporary);
     if (!status) status = note_small(m, temporary, "model.safetensors.index.json");
     if (!status) status = note_small(m, temporary, "config.json");
     for (int i = 0; i < companions->n_files && !status; i++)
