@@ -8,6 +8,7 @@
 
 #include "cli/train/search_advice.h"
 #include "core/base/base.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/trainer/memory.h"
 
 enum { BAR = 60 };
@@ -52,6 +53,11 @@ void cli_memo_limits(const struct cli_options *o, const struct cli_searched *x, 
     if (g->failures_per_day > 0) {
         fprintf(to, "| failures of a device | %.4g a day |\n", g->failures_per_day);
         fprintf(to, "| a checkpoint takes | %s |\n", cli_duration_text(g->save, time, sizeof time));
+        fprintf(
+            to,
+            "| a checkpoint has | %.4g GB: %zu bytes for each parameter, which are its weight and its two "
+            "moments in f32 in any precision |\n",
+            g->checkpoint_bytes * 1e-9, yokei_checkpoint_bytes_per_parameter());
         fprintf(to, "| a restart takes | %s |\n", cli_duration_text(g->restart, time, sizeof time));
     }
 }
@@ -65,8 +71,11 @@ static void put_choice(const struct cli_searched *x, FILE *to)
     fprintf(to, "\n## Choice\n\n**%s**, on %d ranks.\n\n", layout, p->n_ranks);
     fprintf(to, "| number | value |\n|---|---|\n| step | %.4g s |\n| tokens/s | %.4g |\n| MFU | %s |\n",
             p->step_seconds, p->tokens_per_second, percent_text(p->utilisation, mfu, sizeof mfu));
-    fprintf(to, "| bubble | %.1f %% |\n| exposed communication | %.4g s |\n| margin of memory | %.1f %% |\n",
-            100 * p->bubble, p->split.tensor + p->split.exposed_sums, 100 * p->margin);
+    fprintf(to, "| bubble, mean of all stages | %.1f %% |\n", 100 * p->bubble);
+    fprintf(to, "| bubble of the stage that works longest | %.1f %% of the step, which is %.4g s |\n",
+            100 * p->split.bubble / p->step_seconds, p->split.bubble);
+    fprintf(to, "| exposed communication | %.4g s |\n| margin of memory | %.1f %% |\n",
+            p->split.tensor + p->split.exposed_sums, 100 * p->margin);
     fprintf(to, "| price | %.4g an hour |\n", p->price_per_hour);
     if (x->result->is_proved)
         fputs(
@@ -166,8 +175,11 @@ static void put_bars(const struct cli_searched *x, FILE *to)
     const struct yokei_prediction *p = &x->result->best[0].prediction;
     const struct yokei_step_split *s = &p->split;
     double at = 0;
-    fprintf(to, "\n## Timeline\n\nThe parts of a step of %.4g s, on the line that works longest:\n\n```\n",
-            p->step_seconds);
+    fprintf(
+        to,
+        "\n## Timeline\n\nThe parts of a step of %.4g s, on the stage that works longest. This stage has the "
+        "smallest bubble. The mean of all stages is %.1f %%:\n\n```\n",
+        p->step_seconds, 100 * p->bubble);
     put_bar("arithmetic", s->arithmetic, &at, p->step_seconds, to);
     put_bar("recomputation", s->recomputation, &at, p->step_seconds, to);
     put_bar("tensor", s->tensor, &at, p->step_seconds, to);
@@ -218,7 +230,7 @@ static yoke_status put_all(const struct cli_options *o, const struct cli_searche
     put_advice(x, to);
     cli_memo_risks(yoke_dtype_name(x->result->best[0].precision), x, &places, to);
     put_bars(x, to);
-    if (l->pipeline > 1) status = cli_memo_timeline(x, config, &places, to, t);
+    if (l->pipeline > 1) status = cli_memo_timeline(x, config, to, t);
     cli_memo_memory(x, &x->result->best[0].prediction, to);
     cli_memo_checks(o, x, config, l->pipeline > 1 ? t : NULL, to);
     yokei_places_free(&places);

@@ -12,8 +12,8 @@
 struct cli_memo_timeline {
     struct cli_schedule drawn;
     bool recompute[YOKEI_MOST_CUTS];
-    double costs[YOKEI_MOST_CUTS][4]; /* milliseconds of F, B, W and R of a stage, rounded as in the text */
-    char text[YOKEI_MOST_CUTS][64];   /* these numbers as a line of --costs-file */
+    double costs[YOKEI_MOST_CUTS][5]; /* ms of F, B, W, a message and R of a stage, rounded as in the text */
+    char text[YOKEI_MOST_CUTS][80];   /* these numbers as a line of --costs-file */
 };
 
 /**
@@ -40,8 +40,7 @@ void cli_memo_risks(const char *precision, const struct cli_searched *searched,
 /* ---- memo_checks.c ---- */
 /** Draw the schedule of a layout with several stages. */
 yoke_status cli_memo_timeline(const struct cli_searched *searched, const struct yokei_search_config *config,
-                              const struct yokei_places *places, FILE *to,
-                              struct cli_memo_timeline *timeline);
+                              FILE *to, struct cli_memo_timeline *timeline);
 void cli_memo_timeline_free(struct cli_memo_timeline *timeline);
 /** The command of the search, and the command that plans a layout alone. */
 void cli_memo_search_command(const struct cli_options *options, FILE *to);

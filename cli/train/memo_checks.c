@@ -11,26 +11,15 @@ enum { MOST_DRAWN = 8, WIDTH = 100 };
 
 /* ---- the timeline ---- */
 
-/* The time of a stage of the first replica for a micro-batch, in milliseconds. */
-static yoke_status stage_costs(yokei_predictor *predictor, const struct yokei_layout *l, int kind, int stage,
-                               struct cli_memo_timeline *t)
+/* The times of a stage, in milliseconds. The drawing has the numbers of the text. */
+static yoke_status round_costs(const struct yokei_stage_costs *x, int stage, struct cli_memo_timeline *t)
 {
-    struct yokei_unit u;
-    int n = 0;
-    YOKE_TRY(yokei_predict_unit(predictor, l->tensor, l->sequence_parallel, l->recompute, l->micro_batch,
-                                kind, &u));
-    for (int c = 0; c < l->chunks; c++) n += l->blocks[c * l->pipeline + stage];
-    const bool first = stage == 0, last = stage == l->pipeline - 1;
-#define STAGE_TIME(x) (1e3 * (n * u.block.x + first * u.before.x + last * u.after.x))
-    const double times[4] = { STAGE_TIME(F), STAGE_TIME(B), STAGE_TIME(W), STAGE_TIME(R) };
-#undef STAGE_TIME
-    yokei_text(t->text[stage], sizeof t->text[stage], "%.4g,%.4g,%.4g,0,%.4g", times[0], times[1], times[2],
-               times[3]);
-    if (sscanf(t->text[stage], "%lf,%lf,%lf,0,%lf", &t->costs[stage][0], &t->costs[stage][1],
-               &t->costs[stage][2], &t->costs[stage][3])
-        != 4)
-        return yoke_fail(YOKE_EINTERNAL, "memo: the costs %s", t->text[stage]);
-    return YOKE_OK;
+    double *c = t->costs[stage];
+    yokei_text(t->text[stage], sizeof t->text[stage], "%.6g,%.6g,%.6g,%.6g,%.6g", 1e3 * x->F, 1e3 * x->B,
+               1e3 * x->W, 1e3 * x->hop, 1e3 * x->R);
+    return sscanf(t->text[stage], "%lf,%lf,%lf,%lf,%lf", &c[0], &c[1], &c[2], &c[3], &c[4]) == 5
+               ? YOKE_OK
+               : yoke_fail(YOKE_EINTERNAL, "memo: the costs %s", t->text[stage]);
 }
 
 static int drawn_micro_batches(const struct yokei_layout *l, const struct yokei_prediction *p)
@@ -40,57 +29,81 @@ static int drawn_micro_batches(const struct yokei_layout *l, const struct yokei_
     return (int)YOKE_MIN(n, (int64_t)YOKE_MAX(MOST_DRAWN, l->pipeline));
 }
 
-static yoke_status simulate(const struct yokei_layout *l, struct cli_memo_timeline *t)
+/* Simulate the schedule with this number of micro-batches. */
+static yoke_status simulate(const struct yokei_layout *l, const struct cli_memo_timeline *t,
+                            int64_t n_micro_batches, struct cli_schedule *s)
 {
-    struct cli_schedule *s = &t->drawn;
-    YOKE_TRY(yokei_schedule_pipeline(&s->shape, &s->schedule));
-    YOKE_TRY(yokei_costs_equal(l->pipeline, l->chunks, 1, 1, 1, 0, &s->costs));
-    for (int i = 0; i < l->pipeline * l->chunks; i++) {
-        const double *x = t->costs[i / l->chunks];
-        struct yokei_chunk_costs *c = &s->costs.chunk[i];
-        c->F = x[0] / l->chunks, c->B = x[1] / l->chunks, c->W = x[2] / l->chunks, c->R = x[3] / l->chunks;
-    }
-    return yokei_simulate(&s->schedule, &s->costs, &s->simulated);
-}
-
-yoke_status cli_memo_timeline(const struct cli_searched *x, const struct yokei_search_config *config,
-                              const struct yokei_places *places, FILE *to, struct cli_memo_timeline *t)
-{
-    const struct yokei_layout *l = &x->result->best[0].layout;
-    struct cli_schedule *s = &t->drawn;
-    yokei_predictor *predictor;
-    YOKE_TRY(yokei_predictor_create(&config->predict, &predictor));
-    yoke_status status = YOKE_OK;
-    for (int stage = 0; stage < l->pipeline && !status; stage++) {
-        t->recompute[stage] = l->recompute > 0;
-        status = stage_costs(predictor, l, places->slot[yokei_layout_slot(l, stage, 0)].kind, stage, t);
-    }
-    yokei_predictor_destroy(predictor);
-    YOKE_TRY(status);
     s->kind = yokei_pipeline_names[l->schedule];
     s->width = WIDTH;
     s->shape = (struct yokei_pipeline){ .kind = l->schedule,
                                         .n_stages = l->pipeline,
                                         .n_chunks = l->chunks,
-                                        .n_micro_batches = drawn_micro_batches(
-                                            l, &x->result->best[0].prediction),
+                                        .n_micro_batches = (int)n_micro_batches,
                                         .recompute = t->recompute };
-    YOKE_TRY(simulate(l, t));
-    fprintf(to,
-            "\nThe passes of the first replica's stages, in ms, for %d of its %lld micro-batches, without "
-            "messages, collectives and the optimizer:\n\n```\n",
-            s->shape.n_micro_batches, (long long)(x->result->best[0].prediction.shares[0] / l->micro_batch));
-    status = cli_schedule_ascii(s, to);
-    fputs("```\n", to);
+    YOKE_TRY(yokei_schedule_pipeline(&s->shape, &s->schedule));
+    YOKE_TRY(yokei_costs_equal(l->pipeline, l->chunks, 1, 1, 1, 0, &s->costs));
+    for (int i = 0; i < l->pipeline * l->chunks; i++) {
+        const double *x = t->costs[i / l->chunks];
+        struct yokei_chunk_costs *c = &s->costs.chunk[i];
+        c->F = x[0] / l->chunks, c->B = x[1] / l->chunks, c->W = x[2] / l->chunks, c->R = x[4] / l->chunks;
+        s->costs.hop[i / l->chunks].latency = x[3];
+    }
+    return yokei_simulate(&s->schedule, &s->costs, &s->simulated);
+}
+
+static void free_schedule(struct cli_schedule *s)
+{
+    yokei_schedule_free(&s->schedule);
+    yokei_costs_free(&s->costs);
+    yokei_simulated_free(&s->simulated);
+}
+
+/* Why the drawing has another bubble than the step. */
+static yoke_status put_bubbles(const struct yokei_ranked *best, const struct cli_memo_timeline *t, FILE *to)
+{
+    const struct yokei_layout *l = &best->layout;
+    const int64_t n = best->prediction.shares[0] / l->micro_batch;
+    struct cli_schedule whole = { 0 };
+    yoke_status status = simulate(l, t, n, &whole);
+    if (!status)
+        fprintf(
+            to,
+            "\nWith all %lld micro-batches (--microbatches %lld) the bubble of these stages is %.2f %%. The "
+            "bubble of *Choice*, %.1f %%, is the mean of the stages of all replicas, which may have other "
+            "devices, shares and links%s.\n",
+            (long long)n, (long long)n, 100 * whole.simulated.bubble, 100 * best->prediction.bubble,
+            l->recompute ? ", and there recomputation counts as work" : "");
+    free_schedule(&whole);
     return status;
 }
 
-void cli_memo_timeline_free(struct cli_memo_timeline *t)
+yoke_status cli_memo_timeline(const struct cli_searched *x, const struct yokei_search_config *config,
+                              FILE *to, struct cli_memo_timeline *t)
 {
-    yokei_schedule_free(&t->drawn.schedule);
-    yokei_costs_free(&t->drawn.costs);
-    yokei_simulated_free(&t->drawn.simulated);
+    const struct yokei_ranked *best = &x->result->best[0];
+    const struct yokei_layout *l = &best->layout;
+    struct yokei_stage_costs stages[YOKEI_MOST_CUTS];
+    yokei_predictor *predictor;
+    YOKE_TRY(yokei_predictor_create(&config->predict, &predictor));
+    yoke_status status = yokei_predict_stages(predictor, l, stages);
+    yokei_predictor_destroy(predictor);
+    for (int stage = 0; stage < l->pipeline && !status; stage++) {
+        t->recompute[stage] = l->recompute > 0;
+        status = round_costs(&stages[stage], stage, t);
+    }
+    YOKE_TRY(status);
+    YOKE_TRY(simulate(l, t, drawn_micro_batches(l, &best->prediction), &t->drawn));
+    fprintf(
+        to,
+        "\nThe passes of the first replica's stages, in ms, for %d of its %lld micro-batches, with the messages "
+        "between the stages, and without the sums and the optimizer:\n\n```\n",
+        t->drawn.shape.n_micro_batches, (long long)(best->prediction.shares[0] / l->micro_batch));
+    YOKE_TRY(cli_schedule_ascii(&t->drawn, to));
+    fputs("```\n", to);
+    return put_bubbles(best, t, to);
 }
+
+void cli_memo_timeline_free(struct cli_memo_timeline *t) { free_schedule(&t->drawn); }
 
 /* ---- the commands ---- */
 

@@ -64,7 +64,8 @@ void cli_memo_nothing(const struct cli_options *o, const struct cli_searched *x,
     char layout[320];
     cli_ranked_text(x, nearest, layout, sizeof layout);
     cli_memo_head(o, x, to);
-    fputs(r->is_idle ? "\n**No layout has so small a bubble.**\n" : "\n**No layout fits into memory.**\n", to);
+    fputs(r->is_idle ? "\n**No layout has so small a bubble.**\n" : "\n**No layout fits into memory.**\n",
+          to);
     cli_memo_limits(o, x, to);
     fprintf(to, "\n## The nearest layout\n\n**%s**, on %d ranks. Its step would take %.4g s.\n", layout,
             nearest->prediction.n_ranks, nearest->prediction.step_seconds);

@@ -98,7 +98,7 @@ static void show_parts(const struct cli_searched *x)
 {
     printf("\n%-3s", "");
     for (size_t k = 0; k < YOKE_COUNT(parts); k++) printf(" %11s", parts[k].title);
-    printf("   seconds of the step on the line that works longest\n");
+    printf("   seconds of the step on the stage that works longest, whose bubble is the smallest\n");
     for (int i = 0; i < x->result->n_best; i++) {
         printf("%3d", i + 1);
         for (size_t k = 0; k < YOKE_COUNT(parts); k++)

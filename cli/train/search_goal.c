@@ -9,9 +9,8 @@
 #include <string.h>
 
 #include "core/base/base.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/search/units.h"
-
-enum { BYTES_PER_PARAMETER = 12 }; /* of a checkpoint: the weight and the two moments of AdamW, in f32 */
 
 /* "0.0065/d" or "3e-4/h": failures of one device in a day. */
 static yoke_status read_rate(const char *text, double *per_day_out)
@@ -56,7 +55,7 @@ yoke_status cli_goal_read(const struct cli_options *o, int64_t batch, int64_t se
                           struct cli_goal *g)
 {
     *g = (struct cli_goal){ .sequence = sequence,
-                            .checkpoint_bytes = BYTES_PER_PARAMETER * n_parameters,
+                            .checkpoint_bytes = (double)yokei_checkpoint_bytes_per_parameter() * n_parameters,
                             .restart = cli_real(o, "restart-time") };
     if (cli_is_set(o, "goal-tokens")) g->tokens = (double)cli_int(o, "goal-tokens");
     if (cli_is_set(o, "goal-time")) g->hours = cli_real(o, "goal-time") / 3600;

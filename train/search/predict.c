@@ -383,18 +383,48 @@ yoke_status yokei_predict(yokei_predictor *p, const struct yokei_layout *l, stru
     return yokei_predict_fixed(p, l, &(struct yokei_fixed_layout){ NULL, NULL }, out);
 }
 
+/* Everything of a layout but the simulation. */
+static yoke_status prepare(struct yokei_predicting *w, struct yokei_prediction *out,
+                           struct yokei_costs *costs)
+{
+    *out = (struct yokei_prediction){ 0 };
+    YOKE_TRY(begin(w));
+    YOKE_TRY(deal(w));
+    classify(w);
+    YOKE_TRY(plan_lines(w, out));
+    return yokei_predict_costs(w, costs);
+}
+
+yoke_status yokei_predict_stages(yokei_predictor *p, const struct yokei_layout *l,
+                                 struct yokei_stage_costs *stages_out)
+{
+    struct yokei_predicting w = { .p = p, .l = l };
+    struct yokei_costs costs = { 0 };
+    struct yokei_prediction prediction;
+    const yoke_status status = prepare(&w, &prediction, &costs);
+    for (int s = 0; s < l->pipeline && !status; s++) {
+        const struct yokei_hop *hop = &costs.hop[s];
+        stages_out[s] = (struct yokei_stage_costs){ 0 };
+        for (int c = 0; c < l->chunks; c++) {
+            const struct yokei_chunk_costs *k = &costs.chunk[s * l->chunks + c];
+            stages_out[s].F += k->F, stages_out[s].B += k->B;
+            stages_out[s].W += k->W, stages_out[s].R += k->R;
+        }
+        if (hop->bytes > 0) stages_out[s].hop = hop->latency + hop->bytes / hop->bytes_per_second;
+    }
+    yokei_prediction_free(&prediction);
+    yokei_costs_free(&costs);
+    end(&w);
+    return status;
+}
+
 yoke_status yokei_predict_fixed(yokei_predictor *p, const struct yokei_layout *l,
                                 const struct yokei_fixed_layout *fixed, struct yokei_prediction *out)
 {
     struct yokei_predicting w = { .p = p, .l = l, .fixed = *fixed };
     struct yokei_costs costs = { 0 };
     struct yokei_simulated simulated = { 0 };
-    *out = (struct yokei_prediction){ 0 };
-    yoke_status status = begin(&w);
-    if (!status) status = deal(&w);
-    if (!status) classify(&w);
-    if (!status) status = plan_lines(&w, out);
-    if (!status) status = yokei_predict_costs(&w, &costs);
+    yoke_status status = prepare(&w, out, &costs);
     if (!status) status = simulate(&w, &costs, &simulated);
     if (!status) {
         split(&w, &costs, &simulated, out);

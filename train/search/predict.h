@@ -88,6 +88,14 @@ yoke_status yokei_predict_fixed(yokei_predictor *predictor, const struct yokei_l
                                 const struct yokei_fixed_layout *fixed,
                                 struct yokei_prediction *prediction_out);
 
+/** The seconds of a stage of the first replica for one micro-batch, and of a message to the next stage. */
+struct yokei_stage_costs {
+    double F, B, W, R, hop;
+};
+/** The costs with which yokei_predict simulates a layout. stages_out: [pipeline]. Errors: those above. */
+yoke_status yokei_predict_stages(yokei_predictor *predictor, const struct yokei_layout *layout,
+                                 struct yokei_stage_costs *stages_out);
+
 /**
  * The seconds of a block and of the layers before and behind the blocks, for one micro-batch on one kind of
  * device: the least that any call of the layer takes. bounds.h builds on them.
