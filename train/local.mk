@@ -198,6 +198,10 @@ tests_ranks_libpostmortem_plants_la_LDFLAGS = -module -avoid-version -rpath /now
 YOKE_TESTS += 'OMP_NUM_THREADS=1 TMPDIR=/dev/shm $(top_srcdir)/tests/ranks/postmortem_command' \
 	'soak OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 TMPDIR=/dev/shm $(top_srcdir)/tests/ranks/postmortem_command all'
 EXTRA_DIST += tests/ranks/postmortem_command
+YOKE_TESTS += 'OMP_NUM_THREADS=1 TMPDIR=/dev/shm $(top_srcdir)/tests/ranks/postmortem_layouts' \
+	'soak OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 TMPDIR=/dev/shm $(top_srcdir)/tests/ranks/postmortem_layouts all' \
+	'soak OMP_NUM_THREADS=1 TMPDIR=/dev/shm $(top_srcdir)/tests/ranks/postmortem_layouts bad'
+EXTRA_DIST += tests/ranks/postmortem_layouts
 YOKE_TESTS += 'OMP_NUM_THREADS=1 TMPDIR=/dev/shm $(top_srcdir)/tests/ranks/skip_samples_command' \
 	'soak OMP_NUM_THREADS=1 TMPDIR=/dev/shm $(top_srcdir)/tests/ranks/skip_samples_command all'
 EXTRA_DIST += tests/ranks/skip_samples_command

@@ -6,6 +6,7 @@
  * is preloaded into it, too.
  */
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yoke/ops/attention.h>
@@ -63,6 +64,7 @@ yoke_status yokei_run(const struct yokei_machine *k, int from, int to)
     const bool trains = t && k->program->agree < k->program->n && from <= k->program->agree;
     static bool is_done;
     yoke_status status = YOKE_OK;
+    if (trains && is("die") && t->step == number("PLANT_STEP")) raise(SIGKILL);
     if (!trains || t->step != number("PLANT_STEP") || is_done || !(is("weight") || is("gradient")))
         return own(k, from, to);
     if (is("weight")) flip(t, false), is_done = true;
@@ -179,10 +181,11 @@ yoke_status yoke_attention_forward(yoke_stream *stream, const struct yoke_attent
     return OWN(yoke_attention_forward, forward_function *)(stream, &own);
 }
 
+/* "backward": only the gradients are wrong */
 typedef yoke_status backward_function(yoke_stream *, const struct yoke_attention_backward_args *);
 yoke_status yoke_attention_backward(yoke_stream *stream, const struct yoke_attention_backward_args *args)
 {
     struct yoke_attention_backward_args own = *args;
-    if (is("unscaled")) own.scale = 1;
+    if (is("unscaled") || is("backward")) own.scale = 1;
     return OWN(yoke_attention_backward, backward_function *)(stream, &own);
 }

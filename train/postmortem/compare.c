@@ -147,11 +147,15 @@ static int first_layer(const struct yokei_postmortem *p, double norm, bool *in_o
     return -1;
 }
 
-/* Compare a step with its record. True: it differs. */
+/*
+ * Compare a step with its record. If the records of a rank are missing, the layers are not known, but every
+ * rank has the loss and the norm of the run. True: it differs.
+ */
 static bool compare_step(struct yokei_postmortem *p, const struct yokei_boxes_total *then,
                          const struct yokei_boxes_total *now, struct yokei_replayed *out)
 {
     const struct limits limit = limits_of(p, out, then->step);
+    const bool has_layers = then->is_whole && now->is_whole;
     const uint32_t either = then->flags | now->flags;
     /* f16 may overflow by rounding alone */
     const bool is_finite_now = then->flags & YOKEI_BOX_OVERFLOW && !(now->flags & YOKEI_BOX_OVERFLOW)
@@ -162,8 +166,9 @@ static bool compare_step(struct yokei_postmortem *p, const struct yokei_boxes_to
     bool in_output = false;
     out->is_loss_off = differs(then->loss, now->loss, limit.loss);
     for (int l = 0; l < p->boxes->n_model_layers; l++)
-        n_off += is_whole && differs(p->then[l].gradient_norm, p->now[l].gradient_norm, 2 * limit.norm);
-    const int first = is_whole ? first_layer(p, limit.norm, &in_output) : -1;
+        n_off += is_whole && has_layers
+                 && differs(p->then[l].gradient_norm, p->now[l].gradient_norm, 2 * limit.norm);
+    const int first = is_whole && has_layers ? first_layer(p, limit.norm, &in_output) : -1;
     const bool is_off = out->is_loss_off || (is_whole && is_finite_now)
                         || (is_whole && differs(then->gradient_norm, now->gradient_norm, limit.norm))
                         || (out->is_exact && n_off) || then->loss_scale != now->loss_scale;
@@ -191,10 +196,7 @@ static bool compute_alike(struct yokei_postmortem *p, const struct yokei_postmor
     bool is_alike = true;
     for (int r = 0; r < p->boxes->n && r < again->n; r++) {
         const struct yokei_box *then = p->boxes->box[r], *now = again->box[r];
-        if (!then || !now) {
-            is_alike = false;
-            continue;
-        }
+        if (!then || !now) continue; /* a box that cannot be read is missing already */
         is_alike = is_alike && yokei_box_computes_alike(&then->head, &now->head);
         const bool is_other = strcmp(then->head.device_name, now->head.device_name) != 0
                               || strcmp(then->head.driver, now->head.driver) != 0;
@@ -234,7 +236,6 @@ void yokei_postmortem_compare(struct yokei_postmortem *p, const struct yokei_pos
         if (o->rate != 1 || at < 0 || out->off_step >= 0) continue;
         yokei_boxes_step(p->boxes, at, &then, p->then);
         if (o->in_f32) then.loss_scale = now.loss_scale; /* f32 needs none */
-        if (!then.is_whole) continue;
         out->n_compared++;
         if (!compare_step(p, &then, &now, out)) continue;
         if (again->n == p->boxes->n)

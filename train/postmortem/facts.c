@@ -22,12 +22,34 @@ static void busy(const struct yokei_postmortem *p, const char *text)
 
 /* ---- the files of the run ---- */
 
+/* A later run without a black box may have written another plan into the same folder. */
+static void check_plan(struct yokei_postmortem *p)
+{
+    const struct yokei_box_head *h = p->head;
+    int64_t n_working = 0;
+    yoke_dtype then = YOKE_N_DTYPES, planned = YOKE_N_DTYPES;
+    for (int64_t r = 0; r < p->plan.n_ranks; r++) n_working += p->plan.ranks[r].samples > 0;
+    const bool same_precision = !yoke_dtype_parse(h->precision, &then)
+                                && !yoke_dtype_parse(p->plan.precision, &planned) && then == planned;
+    if (p->plan.batch == h->batch && p->plan.sequence == h->sequence && p->plan.seed == h->seed
+        && same_precision && (!p->plan.n_ranks || n_working == h->n_ranks))
+        return;
+    yokei_postmortem_miss(p->facts,
+                          "the plan: plan.json is of another run (%" PRId64 " ranks, batch %" PRId64
+                          ", sequence %" PRId64 ", %s) than the black box (%d ranks, batch %" PRId64
+                          ", sequence %" PRId64 ", %s)",
+                          n_working, p->plan.batch, p->plan.sequence, p->plan.precision, h->n_ranks, h->batch,
+                          h->sequence, h->precision);
+    p->has_plan = false;
+}
+
 static void read_plan(struct yokei_postmortem *p)
 {
     char path[4200];
     yokei_text(path, sizeof path, "%s/plan.json", p->config->run);
     p->has_plan = yokei_plan_read(path, &p->plan) == YOKE_OK;
     if (!p->has_plan) yokei_postmortem_miss(p->facts, "the plan: %s", yoke_last_error());
+    if (p->has_plan) check_plan(p);
     yokei_text(p->facts->precision, sizeof p->facts->precision, "%s", p->head->precision);
     yokei_text(p->facts->skip_samples, sizeof p->facts->skip_samples, "%s", p->head->skip_samples);
 }
@@ -149,6 +171,10 @@ static int find_starts(const struct yokei_postmortem *p, struct yokei_postmortem
     int n = 0;
     if (dir && yokei_checkpoint_list(dir, &list, &n_list))
         yokei_postmortem_miss(p->facts, "the checkpoints: %s", yoke_last_error());
+    for (size_t i = 0; i < n_list; i++)
+        if (list[i].state == YOKEI_CHECKPOINT_INCOMPLETE && list[i].step < odd && list[i].step >= least)
+            yokei_postmortem_miss(p->facts, "the checkpoint of step %" PRId64 ": %s", list[i].step,
+                                  list[i].why);
     for (int round = 0; round < 3; round++) /* 0: the nearest; 1: of a resume; 2: any */
         for (size_t i = n_list; i-- > 0;) {
             if (list[i].state != YOKEI_CHECKPOINT_COMPLETE || list[i].step >= odd || list[i].step < least)

@@ -20,7 +20,7 @@ const char *const yokei_culprit_names[YOKEI_N_CULPRITS] = { "none",      "unknow
                                                             "layer",     "flipped bit",   "resume" };
 const char *const yokei_culprit_texts[YOKEI_N_CULPRITS] = {
     "no fault found",
-    "something went wrong, and the facts do not say what",
+    "unknown, because the facts do not say whether and why something went wrong",
     "the data",
     "the precision",
     "the learning rate",
@@ -87,7 +87,7 @@ static bool is(struct yokei_verdict *v, enum yokei_culprit cause, int64_t step, 
 }
 
 static bool is_off(const struct yokei_replayed *r) { return r->ran && r->off_step >= 0; }
-static bool is_same(const struct yokei_replayed *r) { return r->ran && r->off_step < 0; }
+static bool is_same(const struct yokei_replayed *r) { return r->ran && r->n_compared > 0 && r->off_step < 0; }
 
 static bool is_at_once(const struct yokei_replayed *r) { return is_off(r) && r->off_step == r->from + 1; }
 
@@ -444,7 +444,7 @@ void yokei_postmortem_judge(const struct yokei_postmortem_facts *f, struct yokei
     if (f->has_box && !rate_was_wrong(f, v) && !tokens_were_wrong(f, v)) {
         if (is_off(&f->own))
             judge_difference(f, v);
-        else if (f->own.ran)
+        else if (is_same(&f->own) || (f->own.ran && f->own.failed_step >= 0))
             judge_same(f, v);
         else if (!samples_were_bad(f, v) && f->odd != YOKEI_ODD_NONE)
             v->step = f->odd_step;
