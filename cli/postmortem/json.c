@@ -69,6 +69,17 @@ static json_t *ranks(const struct yokei_postmortem_facts *f)
     return list;
 }
 
+static json_t *formulas(const struct yokei_formula_check *c)
+{
+    if (!c->ran && !c->why[0]) return json_null();
+    return json_pack("{s:b,s:o,s:I,s:o,s:o,s:b,s:b,s:b,s:o,s:o,s:o}", "ran", (int)c->ran, "why",
+                     cli_json_text(c->why), "step", (json_int_t)c->step, "loss_then",
+                     cli_json_real(c->loss_then), "loss_now", cli_json_real(c->loss_now), "loss_differs",
+                     (int)c->is_loss_off, "output_differs", (int)c->is_output_off, "gradient_differs",
+                     (int)c->is_gradient_off, "layer", cli_json_text(c->layer), "layer_then",
+                     cli_json_real(c->then), "layer_now", cli_json_real(c->now));
+}
+
 yoke_status cli_postmortem_json(const struct cli_postmortem *p, FILE *to)
 {
     const struct yokei_postmortem_facts *f = &p->facts;
@@ -82,6 +93,8 @@ yoke_status cli_postmortem_json(const struct cli_postmortem *p, FILE *to)
                              v->prevention, "missing",
                              lines(f->missing[0], f->n_missing, sizeof f->missing[0]));
     if (!root) return yoke_fail(YOKE_ENOMEM, "post-mortem: no host memory for the report");
+    json_object_set_new(root, "parameter", v->parameter[0] ? cli_json_text(v->parameter) : json_null());
+    json_object_set_new(root, "formulas", formulas(&f->formulas));
     json_object_set_new(root, "culprit_ranks", numbers(v->rank, v->n_ranks));
     json_object_set_new(root, "odd",
                         json_pack("{s:s,s:o,s:b,s:o,s:o,s:o}", "what", yokei_odd_names[f->odd], "step",

@@ -92,6 +92,7 @@ void cli_postmortem_text(const struct cli_postmortem *p, bool is_markdown, FILE 
     fprintf(to, is_markdown ? "**Cause: %s.**" : "cause: %s", yokei_culprit_texts[v->cause]);
     if (v->step >= 0) fprintf(to, " First wrong step: %" PRId64 ".", v->step);
     if (v->layer[0]) fprintf(to, " Layer: %s.", v->layer);
+    if (v->parameter[0]) fprintf(to, " Parameter: %s.", v->parameter);
     for (int i = 0; i < v->n_ranks; i++)
         fprintf(to, "%s%d (%s)%s",
                 i                ? ", "

@@ -32,6 +32,8 @@ static struct limits limits_of(const struct yokei_postmortem *p, const struct yo
 
 /* ---- which ranks ---- */
 
+enum { MOST_RANKS = 1024 };
+
 /* A rank's records of one step, and what differs. */
 struct rank_pair {
     bool is_there, has_loss, is_loss_off, are_weights_off, is_gradient_off;
@@ -79,43 +81,54 @@ static bool note_ranks(const bool *which, const bool *counts, int n, const char 
 }
 
 /*
- * The ranks at which a step left its path. Weights and losses are each rank's own. An output passes through
- * the stages, so the stage of the lowest wrong one counts. A gradient is a rank's own before it is added up.
- * If all ranks differ, a sum has spread the fault.
+ * The ranks of the lowest stage that has a wrong output, because later stages get theirs from it. If they are
+ * all ranks of the first stage, the others may compute rightly or not.
+ */
+static bool note_stage(const struct yokei_postmortem *p, const struct rank_pair *pair, const bool *is_there,
+                       int n, struct yokei_ranks_off *out)
+{
+    bool output[MOST_RANKS];
+    int lowest = INT_MAX;
+    for (int r = 0; r < n; r++)
+        if (pair[r].output < INT_MAX) lowest = YOKE_MIN(lowest, p->boxes->box[r]->head.stage);
+    for (int r = 0; r < n; r++)
+        output[r] = pair[r].output < INT_MAX && p->boxes->box[r]->head.stage == lowest;
+    if (!note_ranks(output, is_there, n, "the lowest output that is wrong", out)) return false;
+    out->is_first_stage = true;
+    for (int r = 0; r < n; r++)
+        if (is_there[r] && (p->boxes->box[r]->head.stage == 0) != output[r]) out->is_first_stage = false;
+    return true;
+}
+
+/*
+ * The ranks at which a step left its path. Weights and losses are each rank's own. A gradient is a rank's own
+ * before it is added up. If all ranks differ, a sum has spread the fault. Only the last stage of a pipeline
+ * has losses.
  */
 static void find_ranks(const struct yokei_postmortem *p, const struct yokei_boxes *again,
                        const struct yokei_boxes_step *then, const struct yokei_boxes_step *now,
                        struct limits limit, struct yokei_ranks_off *out)
 {
-    enum { MOST = 1024 };
-    bool weights[MOST], loss[MOST], output[MOST], gradient[MOST], is_there[MOST], has_loss[MOST];
-    struct rank_pair pair[MOST];
+    bool weights[MOST_RANKS], loss[MOST_RANKS], gradient[MOST_RANKS], is_there[MOST_RANKS],
+        has_loss[MOST_RANKS];
+    struct rank_pair pair[MOST_RANKS];
     const int n = p->boxes->n;
-    int lowest = INT_MAX;
+    const bool is_pipeline = p->head->n_stages > 1;
     bool any_loss = false;
     *out = (struct yokei_ranks_off){ .n = 0 };
-    if (n != again->n || n < 2 || n > MOST) return;
+    if (n != again->n || n < 2 || n > MOST_RANKS) return;
     for (int r = 0; r < n; r++) {
         pair[r] = pair_of(p->boxes->box[r], then->at[r], again->box[r], now->at[r], limit);
-        lowest = YOKE_MIN(lowest, pair[r].output);
-    }
-    for (int r = 0; r < n; r++) {
         is_there[r] = pair[r].is_there;
         has_loss[r] = pair[r].is_there && pair[r].has_loss;
         weights[r] = pair[r].are_weights_off;
         loss[r] = has_loss[r] && pair[r].is_loss_off;
-        output[r] = lowest < INT_MAX && pair[r].output == lowest;
         gradient[r] = pair[r].is_gradient_off;
         any_loss = any_loss || loss[r];
     }
     if (note_ranks(weights, is_there, n, "the weights", out)) return;
+    if (is_pipeline && note_stage(p, pair, is_there, n, out)) return;
     if (note_ranks(loss, has_loss, n, "the loss of its samples", out)) return;
-    if (note_ranks(output, is_there, n, "the lowest output that is wrong", out)) {
-        out->is_first_stage = true;
-        for (int r = 0; r < n; r++)
-            if (is_there[r] && (p->boxes->box[r]->head.stage == 0) != output[r]) out->is_first_stage = false;
-        return;
-    }
     if (!any_loss) note_ranks(gradient, is_there, n, "its part of the gradients", out);
 }
 

@@ -413,6 +413,10 @@ static void gather(struct yokei_postmortem *p)
     f->start_step = start[used].step;
     f->is_resume = start[used].is_resume;
     repeat_others(p, &start[used], device);
+    if (f->own.off_step > f->own.from + 1 && f->own.is_exact && f->own.is_loss_off) {
+        busy(p, "looking for the weight that changed");
+        yokei_postmortem_find_weight(p, &start[used], f->own.n_ranks > 1 ? NULL : device);
+    }
     if (!is_off_at_once(&f->own)) check_program(p, &start[used]);
     busy(p, "computing the losses of samples");
     if (f->own.off_step < 0) check_samples(p, &start[0]);

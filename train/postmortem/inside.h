@@ -64,8 +64,8 @@ struct yokei_postmortem_order {
     bool in_f32;
     double rate; /* factor for the learning rate */
     int64_t last;
-    const char
-        *save; /* a folder for a checkpoint behind the last step, in the layout of the run; NULL: none */
+    /* the run's checkpoint of step `last`, with which the weights of the replay are compared; NULL: none */
+    const char *beside;
 };
 /** Repeat steps in a process or a job of its own, and compare them with their records. */
 void yokei_postmortem_replay(struct yokei_postmortem *p, const struct yokei_postmortem_order *order,
@@ -134,6 +134,20 @@ bool yokei_postmortem_has_layout(const struct yokei_postmortem *p);
  */
 bool yokei_postmortem_run_layout(struct yokei_postmortem *p, const struct yokei_postmortem_order *order,
                                  const char *folder, char *why, size_t bytes);
+/** The folder of a replay in which it saves a checkpoint, if the order wants one. */
+void yokei_postmortem_save_folder(const char *folder, char *path, size_t bytes);
+
+/* ---- weights.c ---- */
+
+/**
+ * If a weight changed behind the start, look for it: repeat the steps up to the next checkpoint of the run,
+ * and compare the weights. `device` as in an order.
+ */
+void yokei_postmortem_find_weight(struct yokei_postmortem *p, const struct yokei_postmortem_start *start,
+                                  const char *device);
+/** Compare the checkpoint in `folder` with that of the run (order->beside). */
+void yokei_postmortem_compare_weights(struct yokei_postmortem *p, const struct yokei_postmortem_order *order,
+                                      const char *folder);
 
 /* ---- compare.c ---- */
 

@@ -356,7 +356,14 @@ static void judge_difference(const struct yokei_postmortem_facts *f, struct yoke
                       "between the forward pass and the sum of the gradients");
         rule_out(v, "a bug in a layer and the arithmetic of the device: they would be wrong in every step");
         blame(f, v, &own->ranks_off);
-        is(v, YOKEI_CULPRIT_BIT, own->off_step, own->layer);
+        if (f->weight[0])
+            show(v,
+                 "in the checkpoint of step %" PRId64 " element %" PRId64
+                 " of %s is %.4g away from the replay's, and no element of another tensor is further away "
+                 "than %.4g",
+                 f->weight_step, f->weight_at, f->weight, f->weight_apart, f->others_apart);
+        yokei_text(v->parameter, sizeof v->parameter, "%s", f->weight);
+        is(v, YOKEI_CULPRIT_BIT, own->off_step, f->weight_layer[0] ? f->weight_layer : own->layer);
         return;
     }
     if (is_off(&f->elsewhere))

@@ -12,10 +12,10 @@
 
 /* ---- the order ---- */
 
-#define TEXT(member)                                                                                  \
-    {                                                                                                 \
-#member, YOKEI_JSON_STRING, offsetof(struct yokei_replay_order, member), sizeof(char *), true \
-    }
+/* clang-format off */
+#define TEXT(member) \
+    { #member, YOKEI_JSON_STRING, offsetof(struct yokei_replay_order, member), sizeof(char *), true }
+/* clang-format on */
 static const struct yokei_json_field fields[] = {
     TEXT(plan),
     TEXT(checkpoint),
@@ -126,7 +126,7 @@ bool yokei_postmortem_run_layout(struct yokei_postmortem *p, const struct yokei_
                                  const char *folder, char *why, size_t bytes)
 {
     const struct yokei_postmortem_config *c = p->config;
-    char plan[4200], path[4200];
+    char plan[4200], path[4200], save[4200] = "";
     char *devices = malloc((size_t)p->plan.n_ranks * 40 + 40);
     if (!devices) {
         yokei_text(why, bytes, "no host memory");
@@ -134,6 +134,7 @@ bool yokei_postmortem_run_layout(struct yokei_postmortem *p, const struct yokei_
     }
     yokei_text(plan, sizeof plan, "%s/plan.json", c->run);
     yokei_text(path, sizeof path, "%s/order.json", folder);
+    if (o->beside) yokei_postmortem_save_folder(folder, save, sizeof save);
     const struct yokei_replay_order order = { .plan = plan,
                                               .checkpoint = (char *)(uintptr_t)o->start->checkpoint,
                                               .init = (char *)(uintptr_t)c->init,
@@ -141,7 +142,7 @@ bool yokei_postmortem_run_layout(struct yokei_postmortem *p, const struct yokei_
                                               .tokenizer = (char *)(uintptr_t)c->tokenizer,
                                               .skip_samples = (char *)(uintptr_t)p->head->skip_samples,
                                               .folder = (char *)(uintptr_t)folder,
-                                              .save = (char *)(uintptr_t)o->save,
+                                              .save = save,
                                               .is_llmc = c->is_llmc,
                                               .last = o->last };
     const struct yokei_postmortem_job job = { .n_ranks = (int)p->plan.n_ranks,

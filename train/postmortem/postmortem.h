@@ -8,6 +8,7 @@
  *   layout.c  steps are repeated by a job with the ranks, the devices and the layout of the run;
  *   check.c   compares a step with the formulas of the model in f64 (formulas.c), which share no code with the
  *             layers and the devices;
+ *   weights.c finds the weight that changed, in the next checkpoint;
  *   compare.c compares the records of a replay with those of the run, and finds the ranks that differ;
  *   facts.c   puts these together to facts;
  *   judge.c   from facts to a verdict. It is pure: it reads no file and runs nothing.
@@ -110,6 +111,13 @@ struct yokei_postmortem_facts {
     struct yokei_replayed elsewhere; /* the same as `own`, from another start */
     /* if `own` had several ranks: the first steps on one rank of the host */
     struct yokei_replayed alone;
+    /*
+     * the weight that is furthest from a replay's in the next checkpoint, far more than those of all other
+     * tensors; "": none is
+     */
+    char weight[128], weight_layer[64];
+    int64_t weight_at, weight_step;    /* its element, and the step of the checkpoint */
+    double weight_apart, others_apart; /* the distance, and the largest one in the other tensors */
     /* with a tenth of the learning rate */
     struct yokei_replayed slower;
     /* the first step behind the start, computed by the formulas of the model in f64 (formulas.h) */
@@ -169,8 +177,8 @@ extern const char *const yokei_culprit_texts[YOKEI_N_CULPRITS];
 enum { YOKEI_VERDICT_LINES = 16, YOKEI_VERDICT_BYTES = 400 };
 struct yokei_verdict {
     enum yokei_culprit cause;
-    int64_t step; /* the first step that is wrong; -1: none */
-    char layer[64];
+    int64_t step;                              /* the first step that is wrong; -1: none */
+    char layer[64], parameter[128];            /* "": unknown */
     int n_ranks, rank[YOKEI_POSTMORTEM_RANKS]; /* the ranks at fault; n_ranks 0: unknown, or all of them */
     int n_evidence, n_ruled_out;
     char evidence[YOKEI_VERDICT_LINES][YOKEI_VERDICT_BYTES];

@@ -160,13 +160,15 @@ static yoke_status replay(struct yokei_postmortem_work *w)
                                 .tokens = w->p->data,
                                 .tokens_are_llmc = c->is_llmc };
     struct yokei_training_result result;
-    char checkpoint[4096];
+    char checkpoint[4096], save[4200];
     YOKE_TRY(take_plan(w, &t, checkpoint, sizeof checkpoint));
     t.tokenizer = c->tokenizer;
     t.micro_batch = w->p->boxes->n == 1 ? w->p->head->micro_batch : 0;
     t.validation_tokens = t.plan.sequence;
     t.black_box_every = 1;
     t.run_dir = w->folder;
+    yokei_postmortem_save_folder(w->folder, save, sizeof save);
+    if (w->order->beside) t.save = save;
     yokei_replay_end_behind(&t, w->order->start->step, w->order->last);
     YOKE_TRY(yoke_device_open(w->order->device, NULL, &t.device));
     return yokei_training_run(&t, &result);
@@ -366,5 +368,6 @@ void yokei_postmortem_replay(struct yokei_postmortem *p, const struct yokei_post
         return;
     }
     (order->device ? replay_alone : replay_in_layout)(p, order, folder, out);
+    if (order->beside && out->ran) yokei_postmortem_compare_weights(p, order, folder);
     remove_folder(folder);
 }

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which weight changed: the next checkpoint of the run beside that of a replay. A flipped exponent bit moves
+ * one element far. The optimizer moves all others by little, although they all go another way afterwards.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/base.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/postmortem/inside.h"
+
+/* The element must be so many times as far from the replay's as the furthest one of all other tensors. */
+static const double FAR = 8;
+
+void yokei_postmortem_save_folder(const char *folder, char *path, size_t bytes)
+{
+    yokei_text(path, bytes, "%s/checkpoints", folder);
+}
+
+struct furthest {
+    struct yokei_tensor_difference first;
+    double second;
+};
+
+static void note(void *context, const struct yokei_tensor_difference *d)
+{
+    struct furthest *f = context;
+    if (d->problem) return;
+    if (d->largest > f->first.largest) {
+        f->second = f->first.largest;
+        f->first = *d;
+    } else
+        f->second = fmax(f->second, d->largest);
+}
+
+void yokei_postmortem_compare_weights(struct yokei_postmortem *p, const struct yokei_postmortem_order *o,
+                                      const char *folder)
+{
+    struct yokei_checkpoint *then = NULL, *now = NULL;
+    struct furthest found = { .second = 0 };
+    struct yokei_postmortem_facts *f = p->facts;
+    char saved[4200], path[4300];
+    yokei_postmortem_save_folder(folder, saved, sizeof saved);
+    yokei_checkpoint_path(saved, o->last, path, sizeof path);
+    yoke_status status = yokei_checkpoint_open(o->beside, 0, &then);
+    if (!status) status = yokei_checkpoint_open(path, YOKEI_SAFETENSORS_NO_HASH, &now);
+    if (!status) status = yokei_checkpoint_compare(then, now, &found, note);
+    yokei_checkpoint_close(then);
+    yokei_checkpoint_close(now);
+    if (status || !(found.first.largest > FAR * found.second)) return;
+    yokei_text(f->weight, sizeof f->weight, "%s", found.first.name);
+    for (int r = 0; r < p->boxes->n; r++)
+        for (uint32_t i = 0; p->boxes->box[r] && i < p->boxes->box[r]->head.n_tensors; i++)
+            if (!strcmp(p->boxes->box[r]->tensors[i].name, f->weight))
+                yokei_text(f->weight_layer, sizeof f->weight_layer, "%s",
+                           yokei_box_layer_name(p->boxes->box[r], p->boxes->box[r]->tensors[i].layer));
+    f->weight_at = found.first.at;
+    f->weight_apart = found.first.largest;
+    f->others_apart = found.second;
+    f->weight_step = o->last;
+}
+
+void yokei_postmortem_find_weight(struct yokei_postmortem *p, const struct yokei_postmortem_start *start,
+                                  const char *device)
+{
+    struct yokei_checkpoint_entry *list = NULL;
+    const int64_t off = p->facts->own.off_step;
+    struct yokei_replayed again;
+    char path[4200];
+    int64_t next = -1;
+    size_t n = 0;
+    if (!p->config->checkpoints || yokei_checkpoint_list(p->config->checkpoints, &list, &n)) return;
+    for (size_t i = 0; i < n && next < 0; i++)
+        if (list[i].state == YOKEI_CHECKPOINT_COMPLETE && list[i].step >= off
+            && list[i].step <= off + p->config->most_steps)
+            next = list[i].step;
+    free(list);
+    if (next < 0) return;
+    yokei_checkpoint_path(p->config->checkpoints, next, path, sizeof path);
+    const struct yokei_postmortem_order o = {
+        .start = start, .device = device, .rate = 1, .last = next, .beside = path
+    };
+    yokei_postmortem_replay(p, &o, &again);
+}
