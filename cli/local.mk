@@ -41,6 +41,8 @@ yoke_SOURCES += \
 yoke_SOURCES += cli/diagnose/apply.c cli/diagnose/diagnose.c cli/diagnose/diagnose.h cli/diagnose/events.c cli/diagnose/events.h
 yoke_SOURCES += cli/diagnose/foreign.c cli/diagnose/json.c cli/diagnose/read.c cli/diagnose/text.c cli/diagnose/timeline.c
 yoke_SOURCES += cli/diagnose/packed.c cli/diagnose/packed.h
+yoke_SOURCES += cli/diagnose/foreign.h cli/diagnose/foreign_events.c cli/diagnose/foreign_steps.c cli/diagnose/foreign_sums.c
+yoke_SOURCES += cli/diagnose/foreign_stages.c cli/diagnose/foreign_words.c
 yoke_SOURCES += \
 	cli/watch/ending.c cli/watch/follow.c cli/watch/history.c cli/watch/http.c cli/watch/lines.c cli/watch/screen.c \
 	cli/watch/serve.c cli/watch/view.c cli/watch/watch.c cli/watch/watch.h

@@ -341,7 +341,8 @@ static yoke_status fill(struct yokei_step_model *s)
     if (!s->sum_bytes || !s->hop_bytes) return no_memory();
     s->latency = f->costs ? yokei_facts_known(s->costs.agree) : 0;
     for (int i = 0; i < lines * s->costs.n_sums; i++)
-        if (s->costs.sum[i].seconds > 0) s->latency = fmin(s->latency, s->costs.sum[i].seconds);
+        if (s->costs.sum[i].seconds > 0 && !(f->costs && f->knows_latency))
+            s->latency = fmin(s->latency, s->costs.sum[i].seconds);
     YOKE_TRY(find_sum_latency(s));
     for (int line = 0; line < lines; line++)
         s->micro_batches = YOKE_MAX(s->micro_batches,

@@ -151,6 +151,9 @@ static yoke_status slow_links(struct yokei_step_model *s, struct yokei_cause *c,
         if (lonely ? links[i].peers > 0 || !(links[i].crosses || !s->facts->rank[0].host[0])
                    : !(wanted > 1.35 * links[i].rate))
             continue;
+        if (lonely && s->facts->least_rate > 0
+            && !(links[i].bytes > 0 && links[i].rate < s->facts->least_rate))
+            continue;
         const double excess = links[i].seconds * (wanted / links[i].rate - 1);
         if (excess > worst) worst = excess, chosen = i;
         set_rate(s, &links[i], wanted);
