@@ -55,7 +55,7 @@ static yoke_status measure(const struct group *g, enum bench_kind kind, size_t b
     return YOKE_OK;
 }
 
-/* The rate of long calls. The size grows until a call takes long enough, so that slow links take no minutes. */
+/* The rate of long calls. The size grows until a call takes long enough, so a slow link takes no minutes. */
 static yoke_status measure_rate(const struct group *g, enum bench_kind kind, double part, double small,
                                 double *rate_out)
 {

@@ -131,7 +131,7 @@ static yoke_status repeat(const struct bench_cluster *b, struct conform_problem 
     return status;
 }
 
-/* Prepare an item and run it twice: the first call may compile. *one_out 0: the device does not have the op. */
+/* Prepare an item and run it twice: the first call may compile. *one_out 0: the device has no such op. */
 static yoke_status prepare(const struct bench_cluster *b, const struct item *item, struct yokei_op_time *out,
                            struct conform_problem **problem_out, double *one_out)
 {

@@ -14,8 +14,8 @@ struct yokei_measured_rank {
     int host, threads; /* host: its number, from 0 */
     uint64_t pool;     /* ranks with the same number share one memory */
     uint64_t memory;   /* free bytes of this memory */
-    /* mean / median of the time of an op that ran for seconds: the part of the time that the rank stood still */
-    double slowdown;
+    double
+        slowdown; /* mean / median of the time of an op that ran for seconds; above 1: the rank stood still */
     char host_name[64], device[32], name[128];
 };
 
