@@ -131,6 +131,7 @@ static const struct bad {
     { "attention: 300", "atention: 300", "12:9", "did you mean attention?" },
     { "300TFLOP/s", "300TFLOPS", "12:20", "write 300TFLOP/s" },
     { "local-device: opencl:0", "local-device: /dev/null", "16:19", "no name such as host" },
+    { "local-device: opencl:0", "local-ranks: 0", "16:18", "no whole number from 1 to" },
     { "  small:\n", "  sm all:\n", "14:3", "cannot be the name of a device" },
     { "  small:\n", "  \"\\e[2J\":\n", "14:3", "cannot be the name of a device" },
     { "  small:\n", "  big:\n", "14:3", "'big' is given twice" },
