@@ -18,7 +18,7 @@ struct cli_searched {
     const struct cli_goal *goal;
     const struct yokei_advice *advice;
     double seconds; /* that the search took */
-    const struct cli_choices *choices;
+    const struct cli_choices *choices; /* NULL: one batch in one precision */
     double measured_seconds; /* that the measurement of the devices took; 0: a file describes them */
 };
 

@@ -25,7 +25,7 @@ void cli_ranked_text(const struct cli_searched *x, const struct yokei_ranked *r,
 {
     char layout[256], choice[64] = "";
     cli_layout_text(x->cluster, &r->layout, layout, sizeof layout);
-    if (x->choices->n > 1)
+    if (x->choices && x->choices->n > 1)
         yokei_text(choice, sizeof choice, "batch %lld in %s: ", (long long)r->batch,
                    yoke_dtype_name(r->precision));
     yokei_text(out, bytes, "%s%s%s", choice, layout, r->layout.by_replica ? ", by replica" : "");
