@@ -17,31 +17,40 @@
 #include "core/base/base.h"
 #include "core/base/times.h"
 
-/* The ops of training steps, and the sizes to measure: those of --size, or all up to the largest of them. */
+/*
+ * The ops of training steps. All sizes up to the largest one of --size are measured: the tiny ones say how
+ * long an op takes that does hardly anything, and the rate of products depends on their size.
+ */
 static const struct wanted {
     enum yoke_op_id op;
-    bool all;      /* also the small sizes, because the rate of products depends on their size */
     bool only_f32; /* the optimizer's state is f32 in every precision */
 } wanted[] = {
-    { YOKE_OP_gemm, true, false },
-    { YOKE_OP_attention_forward, true, false },
-    { YOKE_OP_attention_backward, true, false },
-    { YOKE_OP_adamw, false, true },
-    { YOKE_OP_grad_norm, false, true },
-    { YOKE_OP_layernorm_forward, false, false },
-    { YOKE_OP_layernorm_backward, false, false },
-    { YOKE_OP_rmsnorm_forward, false, false },
-    { YOKE_OP_rmsnorm_backward, false, false },
-    { YOKE_OP_gelu_forward, false, false },
-    { YOKE_OP_gelu_backward, false, false },
-    { YOKE_OP_swiglu_forward, false, false },
-    { YOKE_OP_swiglu_backward, false, false },
-    { YOKE_OP_add, false, false },
-    { YOKE_OP_embed_forward, false, false },
-    { YOKE_OP_embed_backward, false, false },
-    { YOKE_OP_xent_forward, false, false },
-    { YOKE_OP_xent_backward, false, false },
-    { YOKE_OP_rope, false, false },
+    { YOKE_OP_gemm, false },
+    { YOKE_OP_attention_forward, false },
+    { YOKE_OP_attention_backward, false },
+    { YOKE_OP_adamw, true },
+    { YOKE_OP_grad_norm, true },
+    { YOKE_OP_layernorm_forward, false },
+    { YOKE_OP_layernorm_backward, false },
+    { YOKE_OP_rmsnorm_forward, false },
+    { YOKE_OP_rmsnorm_backward, false },
+    { YOKE_OP_gelu_forward, false },
+    { YOKE_OP_gelu_backward, false },
+    { YOKE_OP_swiglu_forward, false },
+    { YOKE_OP_swiglu_backward, false },
+    { YOKE_OP_add, false },
+    { YOKE_OP_embed_forward, false },
+    { YOKE_OP_embed_backward, false },
+    { YOKE_OP_xent_forward, false },
+    { YOKE_OP_xent_backward, false },
+    { YOKE_OP_rope, false },
+};
+
+/* Products with few rows, as small micro-batches have them. They are slower than others with as much work. */
+static const struct conform_size few_rows[] = {
+    { "64 rows forward", { 64, 1024, 256, 1 } },       { "64 rows input", { 64, 256, 1024, 1, 0, 1 } },
+    { "64 rows weight", { 256, 1024, 64, 1, 1, 0 } },  { "128 rows forward", { 128, 1024, 256, 1 } },
+    { "128 rows input", { 128, 256, 1024, 1, 0, 1 } }, { "128 rows weight", { 256, 1024, 128, 1, 1, 0 } }
 };
 
 struct item {
@@ -50,27 +59,32 @@ struct item {
     const struct conform_size *size;
 };
 
-/* Whether --size names the size, or, for ops with all sizes, a later size of the list. */
-static bool is_selected(const struct bench_cluster *b, const struct conform_size *size, bool or_later)
+/* Whether --size names the size or a later size of the list. */
+static bool is_selected(const struct bench_cluster *b, const struct conform_size *size)
 {
     const struct cli_options *o = b->context->options;
     char text[32];
     if (!strncmp(size->name, "row", 3)) return false; /* memory limits this product */
-    for (; size->name; size++) {
+    for (; size->name; size++)
         for (int i = 0; i < cli_list_count(o, "size"); i++) {
             cli_list_item(o, "size", i, text, sizeof text);
             if (!strncmp(size->name, text, strlen(text))) return true;
         }
-        if (!or_later) break;
-    }
     return false;
 }
 
-static bool is_wanted(const struct bench_cluster *b, const struct wanted *w, yoke_dtype dtype,
-                      const struct conform_size *size)
+static bool is_wanted(const struct wanted *w, yoke_dtype dtype)
 {
-    if (!(conform_dtypes_of(w->op) & 1u << dtype) || (w->only_f32 && dtype != YOKE_F32)) return false;
-    return is_selected(b, size, w->all);
+    return conform_dtypes_of(w->op) & 1u << dtype && (!w->only_f32 || dtype == YOKE_F32);
+}
+
+/* The size of an op with this index; NULL: there are fewer. */
+static const struct conform_size *size_at(const struct bench_cluster *b, enum yoke_op_id op, int index)
+{
+    const struct conform_size *size = conform_sizes_of(op)->list;
+    for (; size->name; size++)
+        if (is_selected(b, size) && !index--) return size;
+    return op == YOKE_OP_gemm && index < (int)YOKE_COUNT(few_rows) ? &few_rows[index] : NULL;
 }
 
 /* The item with this index. False: there are fewer items. f32 is always measured, for the optimizer. */
@@ -79,10 +93,10 @@ static bool item_at(const struct bench_cluster *b, int index, struct item *out)
     for (int d = 0; d < YOKE_N_DTYPES; d++)
         for (size_t i = 0; i < YOKE_COUNT(wanted); i++) {
             if (!b->dtype[d] && !(d == YOKE_F32 && wanted[i].only_f32)) continue;
-            const struct conform_size *sizes = conform_sizes_of(wanted[i].op)->list;
-            for (int s = 0; sizes[s].name; s++)
-                if (is_wanted(b, &wanted[i], (yoke_dtype)d, &sizes[s]) && !index--) {
-                    *out = (struct item){ wanted[i].op, (yoke_dtype)d, &sizes[s] };
+            const struct conform_size *size;
+            for (int k = 0; is_wanted(&wanted[i], (yoke_dtype)d) && (size = size_at(b, wanted[i].op, k)); k++)
+                if (!index--) {
+                    *out = (struct item){ wanted[i].op, (yoke_dtype)d, size };
                     return true;
                 }
         }

@@ -36,7 +36,7 @@ struct yokei_op_time {
 };
 /**
  * The same from times in memory. `what` begins the errors. Arithmetic limits a product if its FLOPs at the
- * fastest rate of the list take longer than its bytes at the bandwidth of the class OTHER.
+ * fastest rate of the list take longer than its bytes at the fastest rate of an op of class OTHER.
  */
 yoke_status yokei_kernel_fit(const char *what, const struct yokei_op_time *times, int n,
                              struct yokei_device_kind *kind);

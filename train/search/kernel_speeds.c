@@ -274,20 +274,26 @@ yoke_status yokei_kernel_speeds(const char *path, struct yokei_device_kind *kind
     return status;
 }
 
-/* Find the products that arithmetic limits. */
+/*
+ * Find the products that arithmetic limits. They are compared with the fastest product, and with the op of
+ * class OTHER that moves its bytes fastest. The fitted bandwidth would be too low for products whose data
+ * stays in a cache.
+ */
 static yoke_status judge_products(const char *what, const struct file *file, int type)
 {
-    struct yokei_speed other = { 0 };
-    double fastest = 0;
+    double fastest = 0, bandwidth = 0;
     int64_t i = 0;
     while (i < file->n_rows && !is_of(&file->rows[i], YOKEI_CLASS_GEMM, type)) i++;
     if (i == file->n_rows) return YOKE_OK;
-    YOKE_TRY(fit_class(what, file, YOKEI_CLASS_OTHER, type, false, &other));
-    for (i = 0; i < file->n_rows; i++)
+    for (i = 0; i < file->n_rows; i++) {
         if (is_of(&file->rows[i], YOKEI_CLASS_GEMM, type)) fastest = fmax(fastest, file->rows[i].flops_per_s);
+        if (is_of(&file->rows[i], YOKEI_CLASS_OTHER, type))
+            bandwidth = fmax(bandwidth, file->rows[i].bytes_per_s);
+    }
+    if (!(bandwidth > 0)) return lacks(what, YOKEI_CLASS_OTHER, type);
     for (i = 0; i < file->n_rows; i++) {
         struct row *row = &file->rows[i];
-        const bool computes = row->flops_per_s / fastest >= row->bytes_per_s / other.bytes_per_second;
+        const bool computes = row->flops_per_s / fastest >= row->bytes_per_s / bandwidth;
         if (!strcmp(row->dtype, types[type]))
             yokei_text(row->limited_by, sizeof row->limited_by, "%s", computes ? "arithmetic" : "memory");
     }
