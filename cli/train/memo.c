@@ -127,20 +127,7 @@ static void put_alternatives(const struct cli_searched *x, FILE *to)
                 percent_text(p->utilisation, mfu, sizeof mfu), 100 * p->bubble, 100 * (1 - p->margin),
                 cli_duration_text(goal.hours * 3600, time, sizeof time), goal.price, layout);
     }
-    if (r->n_best < 2) return;
-    const struct yokei_prediction *a = &r->best[0].prediction, *b = &r->best[1].prediction;
-    if (b->step_seconds <= a->step_seconds * (1 + 1e-9)) {
-        fputs("\nThe second layout takes the same time as the first.\n", to);
-        return;
-    }
-    fprintf(
-        to,
-        "\nThe second layout takes %.4g s longer (%.2f %%): arithmetic %+.3g s, recomputation %+.3g s, tensor "
-        "%+.3g s, bubble %+.3g s, sums %+.3g s, optimizer %+.3g s.\n",
-        b->step_seconds - a->step_seconds, 100 * (b->step_seconds / a->step_seconds - 1),
-        b->split.arithmetic - a->split.arithmetic, b->split.recomputation - a->split.recomputation,
-        b->split.tensor - a->split.tensor, b->split.bubble - a->split.bubble,
-        b->split.exposed_sums - a->split.exposed_sums, b->split.optimizer - a->split.optimizer);
+    cli_search_difference(x, to);
 }
 
 static void put_advice(const struct cli_searched *x, FILE *to)

@@ -70,9 +70,9 @@ static yoke_status put_bubbles(const struct yokei_ranked *best, const struct cli
             to,
             "\nWith all %lld micro-batches (--microbatches %lld) the bubble of these stages is %.2f %%. The "
             "bubble of *Choice*, %.1f %%, is the mean of the stages of all replicas, which may have other "
-            "devices, shares and links%s.\n",
+            "devices, shares and links. There messages also wait for their receivers and for each other%s.\n",
             (long long)n, (long long)n, 100 * whole.simulated.bubble, 100 * best->prediction.bubble,
-            l->recompute ? ", and there recomputation counts as work" : "");
+            l->recompute ? ", and recomputation counts as work" : "");
     free_schedule(&whole);
     return status;
 }

@@ -200,9 +200,13 @@ static yoke_status nothing_allowed(const struct cli_options *o, const struct cli
                                    const struct yokei_search_config *config)
 {
     const struct yokei_search_result *r = x->result;
+    if (!r->is_complete && r->is_idle)
+        return yoke_fail(YOKE_ECONFIG,
+                         "yoke plan: interrupted before a layout was found whose bubble is at most %g; the "
+                         "smallest bubble so far is %.4g",
+                         config->largest_bubble, r->least_idle.prediction.bubble);
     if (!r->is_complete)
-        return yoke_fail(YOKE_ECONFIG, "yoke plan: interrupted before a layout was found that %s",
-                         r->is_idle ? "has so small a bubble" : "fits");
+        return yoke_fail(YOKE_ECONFIG, "yoke plan: interrupted before a layout was found that fits");
     if (cli_text(o, "memo") && (r->is_near || r->is_idle))
         YOKE_TRY(cli_memo_write(cli_text(o, "memo"), o, x, config));
     return r->is_idle ? nothing_is_busy(x, config->largest_bubble) : nothing_fits(x);

@@ -3,6 +3,8 @@
 #ifndef CLI_TRAIN_PLAN_SEARCH_H
 #define CLI_TRAIN_PLAN_SEARCH_H
 
+#include <stdio.h>
+
 #include "cli/cli.h"
 #include "cli/train/search_choices.h"
 #include "cli/train/search_goal.h"
@@ -36,6 +38,8 @@ yoke_status cli_plan_predict(const struct cli_context *context);
 void cli_predicted_show(const struct cli_searched *searched);
 yoke_status cli_predicted_json(const struct cli_searched *searched);
 void cli_search_show(const struct cli_searched *searched);
+/** Why the second layout is not the first. Nothing is written if there is one layout. */
+void cli_search_difference(const struct cli_searched *searched, FILE *to);
 yoke_status cli_search_json(const struct cli_searched *searched);
 
 /* ---- search_layout.c ---- */

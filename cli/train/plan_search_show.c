@@ -111,7 +111,7 @@ static void show_parts(const struct cli_searched *x)
  * Why the second is not the first: the parts by which its step is longer. Steps of other batches are compared
  * by the time of a sequence.
  */
-static void show_difference(const struct cli_searched *x)
+void cli_search_difference(const struct cli_searched *x, FILE *to)
 {
     if (x->result->n_best < 2) return;
     const struct yokei_ranked *first = &x->result->best[0], *second = &x->result->best[1];
@@ -121,17 +121,17 @@ static void show_difference(const struct cli_searched *x)
                  scale_b = per_step ? 1 : 1 / (double)second->batch;
     const double more = b->step_seconds * scale_b - a->step_seconds * scale_a;
     if (fabs(more) <= 1e-9 * a->step_seconds * scale_a) {
-        printf("\nThe second layout takes the same time as the first.\n");
+        fprintf(to, "\nThe second layout takes the same time as the first.\n");
         return;
     }
-    printf("\nThe second layout takes %.4g s %s%s (%.1f %%):", fabs(more), more > 0 ? "longer" : "less",
-           per_step ? "" : " for each sequence", 100 * fabs(more) / (a->step_seconds * scale_a));
+    fprintf(to, "\nThe second layout takes %.4g s %s%s (%.1f %%):", fabs(more), more > 0 ? "longer" : "less",
+            per_step ? "" : " for each sequence", 100 * fabs(more) / (a->step_seconds * scale_a));
     for (size_t k = 0; k < YOKE_COUNT(parts); k++) {
         const double part = part_of(&b->split, &parts[k]) * scale_b - part_of(&a->split, &parts[k]) * scale_a;
         if (fabs(part) > 1e-3 * a->step_seconds * scale_a || fabs(part) > 0.1 * fabs(more))
-            printf(" %s %+.4g s", parts[k].title, part);
+            fprintf(to, " %s %+.4g s", parts[k].title, part);
     }
-    printf("\n");
+    fprintf(to, "\n");
 }
 
 static void show_memory(const struct cli_searched *x)
@@ -189,7 +189,7 @@ void cli_search_show(const struct cli_searched *x)
     show_head(x);
     show_best(x);
     show_parts(x);
-    show_difference(x);
+    cli_search_difference(x, stdout);
     cli_goal_show(x->goal, x->result);
     show_memory(x);
     show_regions(x);
