@@ -23,6 +23,7 @@ struct cli_memo_timeline {
 yoke_status cli_memo_write(const char *path, const struct cli_options *options,
                            const struct cli_searched *searched, const struct yokei_search_config *config);
 
+/* ---- memo_parts.c ---- */
 /** The title, the limits, and the memory of each stage of a layout. */
 void cli_memo_head(const struct cli_options *options, const struct cli_searched *searched, FILE *to);
 void cli_memo_limits(const struct cli_options *options, const struct cli_searched *searched, FILE *to);

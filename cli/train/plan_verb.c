@@ -271,17 +271,13 @@ yoke_status cli_plan(const struct cli_context *context)
 {
     if (cli_flag(context->options, "search")) return cli_plan_search(context);
     if (cli_text(context->options, "cluster")) return cli_plan_predict(context);
-    static const char *const of_search[] = { "memo",
-                                             "goal-tokens",
-                                             "goal-time",
-                                             "failure-rate",
-                                             "checkpoint-time",
-                                             "checkpoint-bandwidth",
-                                             "restart-time",
-                                             "advice" };
+    static const char *const of_search[] = { "memo",         "goal-tokens",     "goal-time",
+                                             "failure-rate", "checkpoint-time", "checkpoint-bandwidth",
+                                             "restart-time", "advice" };
     for (size_t i = 0; i < YOKE_COUNT(of_search); i++)
         if (cli_is_set(context->options, of_search[i]))
-            return yoke_fail(YOKE_EINVAL, "yoke plan: --%s is for --search and --cluster: add one, or leave --%s out",
+            return yoke_fail(YOKE_EINVAL,
+                             "yoke plan: --%s is for --search and --cluster: add one, or leave --%s out",
                              of_search[i], of_search[i]);
     struct cli_choices choices;
     YOKE_TRY(cli_choices_read(context->options, &choices));
