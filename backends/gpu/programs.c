@@ -337,8 +337,8 @@ static yoke_status prepare(yoke_stream *stream, struct entry *entry, const char 
 }
 
 /*
- * Whether a launch compiles the kernel. PoCL compiles it at its first launch, unless the program came from the
- * cache with it.
+ * Whether a launch compiles the kernel. PoCL compiles it at its first launch, unless the program came from
+ * the cache with it.
  */
 static bool launch_compiles(const yoke_stream *stream, const struct entry *entry, uint64_t bit)
 {
@@ -373,8 +373,8 @@ yoke_status yokei_gpu_launch(yoke_stream *stream, const struct yokei_gpu_program
     pthread_mutex_unlock(&entry->lock);
     if (compiles) {
         /*
-         * PoCL compiles beside the caller, so the end of the kernel is awaited. This happens without the lock,
-         * because the stream may wait for a thread that launches another kernel of the program.
+         * PoCL compiles beside the caller, so the end of the kernel is awaited. This happens without the
+         * lock, because the stream may wait for a thread that launches another kernel of the program.
          */
         if (!status) status = yoke_stream_sync(stream);
         yokei_busy_end();

@@ -189,7 +189,10 @@ static double unexplained(const struct yokei_facts_rows *r, int64_t at)
     return r->seconds[at] - most;
 }
 
-/* The standard error of the mean step, from the median distance to the median. What a row explains is no noise. */
+/*
+ * The standard error of the mean step, from the median distance to the median. What a row explains is no
+ * noise.
+ */
 static double noise_of(const struct yokei_facts_rows *r, const int64_t *at, int64_t n, double *room)
 {
     double rest[KEPT];
