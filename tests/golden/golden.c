@@ -12,6 +12,7 @@
 #include "core/base/base.h"
 #include "tests/golden/gates.h"
 #include "train/files/safetensors.h"
+#include "train/postmortem/formulas.h"
 #include "train/run/loop.h"
 
 enum { C = 64, T = 64, V = 256, B = 2 };
@@ -92,6 +93,43 @@ static void load_ids(const char *name, int32_t *ids)
     assert_non_null(tensor);
     assert_true(tensor->n_dims == 2 && tensor->shape[0] == B && tensor->shape[1] == T);
     assert_ok(yokei_tensor_copy(tensor, B * T, YOKE_I32, ids));
+}
+
+/*
+ * The formulas by which a post-mortem checks a step share no code with the layers. Transformers computes angles
+ * of Mistral in f32.
+ */
+static void formulas_agree_with_pytorch(void **state)
+{
+    (void)state;
+    for (int family = 0; family < N_FAMILIES; family++) {
+        int32_t tokens[B * T], targets[B * T];
+        double sum = 0, largest[16] = { 0 };
+        struct yokei_safetensors *weights;
+        struct yokei_formulas *f;
+        expected = all_expected[family];
+        load_ids("tokens", tokens);
+        load_ids("targets", targets);
+        assert_ok(yokei_formulas_create(model_of(family), &f));
+        assert_true(yokei_formulas_n_outputs(f) <= 16);
+        assert_ok(yokei_safetensors_open(golden_path(family, "weights"), 0, &weights));
+        for (size_t i = 0; i < yokei_safetensors_count(weights); i++) {
+            const struct yokei_tensor *tensor = yokei_safetensors_at(weights, i);
+            int64_t n;
+            double *to = yokei_formulas_weight(f, tensor->name, &n);
+            assert_non_null(to);
+            assert_ok(yokei_tensor_copy(tensor, (size_t)n, YOKE_F64, to));
+        }
+        assert_null(yokei_formulas_weight(f, "no.such.weight", &(int64_t){ 0 }));
+        for (int i = 0; i < B; i++)
+            assert_ok(yokei_formulas_loss(f, tokens + i * T, targets + i * T, T, &sum, largest));
+        const double loss = scalar_of(expected, "loss");
+        if (!(fabs(sum / (B * T) - loss) < 1e-7 * loss))
+            fail_msg("%s: the loss is %.12g by the formulas, and %.12g by PyTorch", families[family],
+                     sum / (B * T), loss);
+        yokei_safetensors_close(weights);
+        yokei_formulas_free(f);
+    }
 }
 
 /* Whether the device is there. On a machine without OpenCL the test says so and goes on. */
@@ -405,7 +443,7 @@ int main(int argc, char **argv)
     const size_t n_devices = argc > 1 ? YOKE_MIN((size_t)argc - 1, MOST_DEVICES) : YOKE_COUNT(all);
     static struct subject subjects[N];
     static char names[N][64];
-    static struct CMUnitTest tests[N + 4];
+    static struct CMUnitTest tests[N + 5];
     size_t n = 0;
     for (int f = 0; f < N_FAMILIES; f++)
         if (yokei_model_named(yokei_model_rows[f].kind->presets[0].name, &configs[f])
@@ -434,6 +472,7 @@ int main(int argc, char **argv)
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(yoke_computes_no_wrong_model);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(a_planted_missing_scale_is_noticed);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(host_and_opencl_step_alike);
+    if (argc == 1) tests[n++] = (struct CMUnitTest)cmocka_unit_test(formulas_agree_with_pytorch);
     int failed = cmocka_run_group_tests_name("golden", tests, NULL, NULL);
     for (int f = 0; f < N_FAMILIES; f++) {
         yokei_safetensors_close(all_expected[f]);

@@ -35,6 +35,25 @@ static void note(void *context, const struct yokei_tensor_difference *d)
         f->second = fmax(f->second, d->largest);
 }
 
+/* The layer of the weight. If one rank alone holds it, that rank is at fault, whatever its outputs say. */
+static void note_holder(struct yokei_postmortem *p)
+{
+    struct yokei_postmortem_facts *f = p->facts;
+    int holder = -1, n = 0;
+    for (int r = 0; r < p->boxes->n; r++)
+        for (uint32_t i = 0; p->boxes->box[r] && i < p->boxes->box[r]->head.n_tensors; i++) {
+            const struct yokei_box *box = p->boxes->box[r];
+            if (strcmp(box->tensors[i].name, f->weight) != 0) continue;
+            holder = r;
+            n++;
+            yokei_text(f->weight_layer, sizeof f->weight_layer, "%s",
+                       yokei_box_layer_name(box, box->tensors[i].layer));
+        }
+    if (n != 1 || p->boxes->n < 2) return;
+    f->own.ranks_off = (struct yokei_ranks_off){ .n = 1, .rank = { holder } };
+    yokei_text(f->own.ranks_off.what, sizeof f->own.ranks_off.what, "it alone holds the weight that changed");
+}
+
 void yokei_postmortem_compare_weights(struct yokei_postmortem *p, const struct yokei_postmortem_order *o,
                                       const char *folder)
 {
@@ -51,15 +70,11 @@ void yokei_postmortem_compare_weights(struct yokei_postmortem *p, const struct y
     yokei_checkpoint_close(now);
     if (status || !(found.first.largest > FAR * found.second)) return;
     yokei_text(f->weight, sizeof f->weight, "%s", found.first.name);
-    for (int r = 0; r < p->boxes->n; r++)
-        for (uint32_t i = 0; p->boxes->box[r] && i < p->boxes->box[r]->head.n_tensors; i++)
-            if (!strcmp(p->boxes->box[r]->tensors[i].name, f->weight))
-                yokei_text(f->weight_layer, sizeof f->weight_layer, "%s",
-                           yokei_box_layer_name(p->boxes->box[r], p->boxes->box[r]->tensors[i].layer));
     f->weight_at = found.first.at;
     f->weight_apart = found.first.largest;
     f->others_apart = found.second;
     f->weight_step = o->last;
+    note_holder(p);
 }
 
 void yokei_postmortem_find_weight(struct yokei_postmortem *p, const struct yokei_postmortem_start *start,
