@@ -198,6 +198,8 @@ tests_unit_cli_schedule_SOURCES = tests/unit/cli_schedule.c cli/options/progress
 tests_unit_cli_schedule_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_cli_schedule_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE) $(CMOCKA_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) -lm
 YOKE_TESTS += "$(top_srcdir)/tests/unit/diagnose_command ./yoke"
+YOKE_TESTS += "$(top_srcdir)/tests/unit/diagnose_foreign ./yoke"
+EXTRA_DIST += tests/unit/diagnose_foreign
 EXTRA_DIST += tests/unit/diagnose_command tests/unit/traces/README.md tests/unit/traces/merged.json tests/unit/traces/pytorch_rank0.json tests/unit/traces/pytorch_rank1.json
 YOKE_TESTS += "$(top_srcdir)/tests/unit/report_devices ./yoke" "tests/unit/cli_schedule" "$(top_srcdir)/tests/unit/drawings ./yoke" "$(top_srcdir)/tests/unit/report_pages ./yoke" "$(top_srcdir)/tests/unit/report_runs ./yoke" "$(top_srcdir)/tests/unit/watch_view ./yoke" "$(top_srcdir)/tests/unit/watch_serve ./yoke"
 

@@ -115,7 +115,7 @@ static void say_ending(struct foreign_job *j, const struct diagnose_ending *endi
     if (ending->n_long)
         diagnose_problem(j->run, "%s: %lld values above 1 MiB are left out", j->path,
                          (long long)ending->n_long);
-    if (j->n_impossible > (j->n - j->first_interval) / 100)
+    if (j->n_impossible > 1 + (j->n - j->first_interval) / 100)
         diagnose_problem(j->run, "%s: %zu events have impossible times, and are left out", j->path,
                          j->n_impossible);
 }

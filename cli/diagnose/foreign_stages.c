@@ -124,6 +124,7 @@ struct link {
     double seconds[2 * MOST_MESSAGES], bytes;
     int n;
     double least[2]; /* from a send to its receive, in both directions, by the clocks of the ranks */
+    bool waited;     /* `seconds` are those of messages for which the receiver waited */
     double offset;   /* of the clocks, when they contradict each other */
     struct message sent[MOST_MESSAGES], received[MOST_MESSAGES];
 };
@@ -135,7 +136,9 @@ static void pair(struct link *l, int n, int way, bool measures)
         const double begin = l->received[k].begin - shift, end = l->received[k].end - shift;
         if (!measures) {
             l->least[way] = fmin(l->least[way], end - l->sent[k].begin);
-        } else if (l->n < 2 * MOST_MESSAGES) {
+        } else if (l->n < 2 * MOST_MESSAGES && (begin <= l->sent[k].begin || !l->waited)) {
+            /* where the receiver was there first, the message's time is exact: forget the others */
+            if (begin <= l->sent[k].begin && !l->waited) l->waited = true, l->n = 0;
             l->seconds[l->n++] = fmax(end - fmax(begin, l->sent[k].begin), 0);
             if (isfinite(l->received[k].bytes)) l->bytes = fmax(l->bytes, l->received[k].bytes);
         }
@@ -179,7 +182,7 @@ static double quick_receive(const struct foreign_job *j, int rank, struct link *
 static double seconds_of_link(const struct foreign_job *j, const struct chain *c, int a, int b,
                               struct link *l)
 {
-    l->n = 0, l->bytes = 0, l->offset = 0;
+    l->n = 0, l->bytes = 0, l->offset = 0, l->waited = false;
     l->least[0] = l->least[1] = INFINITY;
     look_at_link(j, c, a, b, false, l);
     /* Nothing is received before it is sent. If it seems so, the clocks differ: make both ways equal. */
