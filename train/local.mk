@@ -50,7 +50,7 @@ libyoke_train_la_SOURCES += train/search/cluster_file.h train/search/cluster_rea
 # the black box of a run
 # why a run left its path
 libyoke_train_la_SOURCES += train/postmortem/facts.c train/postmortem/inside.h train/postmortem/judge.c train/postmortem/look.c train/postmortem/postmortem.h train/postmortem/replay.c
-libyoke_train_la_SOURCES += train/postmortem/check.c train/postmortem/compare.c train/postmortem/formulas.c train/postmortem/formulas.h train/postmortem/layout.c train/postmortem/layout.h train/postmortem/weights.c
+libyoke_train_la_SOURCES += train/postmortem/check.c train/postmortem/compare.c train/postmortem/formulas.c train/postmortem/formulas.h train/postmortem/layout.c train/postmortem/layout.h train/postmortem/weights.c train/postmortem/end.c
 libyoke_train_la_SOURCES += train/blackbox/box.h train/blackbox/merge.c train/blackbox/read.c train/blackbox/ring.c train/blackbox/rule.c
 # why a step takes as long as it does
 libyoke_train_la_SOURCES += train/diagnose/causes.c train/diagnose/diagnose.h train/diagnose/limit.c train/diagnose/model.c train/diagnose/model.h

@@ -188,15 +188,64 @@ static void test_layer(void **state)
     is(&f, YOKEI_CULPRIT_LAYER, 101, "h.0.attn");
 }
 
+/* In a job every rank has records, and some numbers are a rank's own. */
+static void test_ranks(void **state)
+{
+    (void)state;
+    char devices[2][32] = { "host", "opencl:0" };
+    struct yokei_postmortem_facts f = facts();
+    f.n_ranks = 2;
+    f.devices = devices;
+    f.own = off(105, true, "h.0.attn");
+    f.own.n_ranks = 2;
+    f.own.ranks_off = (struct yokei_ranks_off){ .n = 1, .rank = { 1 }, .what = "the weights" };
+    yokei_text(f.weight, sizeof f.weight, "h.0.mlp.c_fc.weight");
+    yokei_text(f.weight_layer, sizeof f.weight_layer, "h.0.mlp");
+    is(&f, YOKEI_CULPRIT_BIT, 105, "h.0.mlp");
+    struct yokei_verdict v = judge(&f);
+    assert_true(v.n_ranks == 1 && v.rank[0] == 1);
+    assert_string_equal(v.parameter, "h.0.mlp.c_fc.weight");
+    /* in every step */
+    f.own.off_step = 101;
+    is(&f, YOKEI_CULPRIT_DEVICE, 101, "h.0.attn");
+    f.own.ranks_off.is_first_stage = true; /* the other stages may be wrong, too */
+    is(&f, YOKEI_CULPRIT_LAYER, 101, "h.0.attn");
+    assert_int_equal(judge(&f).n_ranks, 0);
+    /* the layout repeats itself, and one rank of the host differs */
+    f.own = same("host", "f32");
+    f.own.n_ranks = 2;
+    f.alone = off(101, true, "h.1.mlp");
+    f.alone.ranks_off = (struct yokei_ranks_off){ .n = 1, .rank = { 1 }, .what = "an output" };
+    is(&f, YOKEI_CULPRIT_DEVICE, 101, "h.1.mlp");
+    v = judge(&f);
+    assert_true(v.n_ranks == 1 && v.rank[0] == 1);
+}
+
+/* The replay is as recorded, and the formulas are not. */
+static void test_formulas(void **state)
+{
+    (void)state;
+    struct yokei_postmortem_facts f = facts();
+    f.has_recovered = true;
+    f.formulas = (struct yokei_formula_check){ .ran = true, .step = 101, .loss_then = 2, .loss_now = 2 };
+    is(&f, YOKEI_CULPRIT_NONE, -1, "");
+    f.formulas.is_loss_off = true;
+    yokei_text(f.formulas.layer, sizeof f.formulas.layer, "h.0.attn");
+    f.formulas.reference = same("reference", "f32");
+    is(&f, YOKEI_CULPRIT_LAYER, 101, "h.0.attn");
+    f.formulas.reference = off(101, true, "h.0.attn"); /* with other operations it is another number */
+    is(&f, YOKEI_CULPRIT_DEVICE, 101, "h.0.attn");
+}
+
 static void test_device(void **state)
 {
     (void)state;
     struct yokei_postmortem_facts f = facts();
     f.own = off(101, true, "h.0.attn");
     f.n_ranks = f.n_rank_losses = 3;
-    f.rank_loss[0] = (struct yokei_rank_loss){ "host", 100, 100, false };
-    f.rank_loss[1] = (struct yokei_rank_loss){ "opencl:0", 120, 100, true };
-    f.rank_loss[2] = (struct yokei_rank_loss){ "opencl:0", 121, 100, true };
+    f.rank_loss[0] = (struct yokei_rank_loss){ 0, "host", 100, 100, false };
+    f.rank_loss[1] = (struct yokei_rank_loss){ 1, "opencl:0", 120, 100, true };
+    f.rank_loss[2] = (struct yokei_rank_loss){ 2, "opencl:0", 121, 100, true };
     is(&f, YOKEI_CULPRIT_DEVICE, 101, "h.0.attn");
     f.rank_loss[2].is_off = false; /* the same device is right on another rank */
     is(&f, YOKEI_CULPRIT_LAYER, 101, "h.0.attn");
@@ -255,10 +304,10 @@ static void test_missing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_fault),  cmocka_unit_test(test_rate),   cmocka_unit_test(test_data),
-        cmocka_unit_test(test_precision), cmocka_unit_test(test_bit),    cmocka_unit_test(test_layer),
-        cmocka_unit_test(test_device),    cmocka_unit_test(test_resume), cmocka_unit_test(test_missing),
-        cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_no_fault),  cmocka_unit_test(test_rate),     cmocka_unit_test(test_data),
+        cmocka_unit_test(test_precision), cmocka_unit_test(test_bit),      cmocka_unit_test(test_layer),
+        cmocka_unit_test(test_ranks),     cmocka_unit_test(test_formulas), cmocka_unit_test(test_device),
+        cmocka_unit_test(test_resume),    cmocka_unit_test(test_missing),  cmocka_unit_test(test_same_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -326,6 +326,35 @@ static void check_samples(struct yokei_postmortem *p, const struct yokei_postmor
     judge_samples(p, samples, steps, losses, n);
 }
 
+/* ---- the weight that changed ---- */
+
+/*
+ * Repeat the steps up to the next checkpoint of the run, and compare the weights (weights.c). `device` as in
+ * an order.
+ */
+static void find_weight(struct yokei_postmortem *p, const struct yokei_postmortem_start *start,
+                        const char *device)
+{
+    struct yokei_checkpoint_entry *list = NULL;
+    const int64_t off = p->facts->own.off_step;
+    struct yokei_replayed again;
+    char path[4200];
+    int64_t next = -1;
+    size_t n = 0;
+    if (!p->config->checkpoints || yokei_checkpoint_list(p->config->checkpoints, &list, &n)) return;
+    for (size_t i = 0; i < n && next < 0; i++)
+        if (list[i].state == YOKEI_CHECKPOINT_COMPLETE && list[i].step >= off
+            && list[i].step <= off + p->config->most_steps)
+            next = list[i].step;
+    free(list);
+    if (next < 0) return;
+    yokei_checkpoint_path(p->config->checkpoints, next, path, sizeof path);
+    const struct yokei_postmortem_order o = {
+        .start = start, .device = device, .rate = 1, .last = next, .beside = path
+    };
+    yokei_postmortem_replay(p, &o, &again);
+}
+
 /* ---- the replays ---- */
 
 /* `device` NULL: in the layout of the run. */
@@ -415,7 +444,7 @@ static void gather(struct yokei_postmortem *p)
     repeat_others(p, &start[used], device);
     if (f->own.off_step > f->own.from + 1 && f->own.is_exact && f->own.is_loss_off) {
         busy(p, "looking for the weight that changed");
-        yokei_postmortem_find_weight(p, &start[used], f->own.n_ranks > 1 ? NULL : device);
+        find_weight(p, &start[used], f->own.n_ranks > 1 ? NULL : device);
     }
     if (!is_off_at_once(&f->own)) check_program(p, &start[used]);
     busy(p, "computing the losses of samples");

@@ -139,12 +139,6 @@ void yokei_postmortem_save_folder(const char *folder, char *path, size_t bytes);
 
 /* ---- weights.c ---- */
 
-/**
- * If a weight changed behind the start, look for it: repeat the steps up to the next checkpoint of the run,
- * and compare the weights. `device` as in an order.
- */
-void yokei_postmortem_find_weight(struct yokei_postmortem *p, const struct yokei_postmortem_start *start,
-                                  const char *device);
 /** Compare the checkpoint in `folder` with that of the run (order->beside). */
 void yokei_postmortem_compare_weights(struct yokei_postmortem *p, const struct yokei_postmortem_order *order,
                                       const char *folder);

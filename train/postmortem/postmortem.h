@@ -219,8 +219,8 @@ struct yokei_postmortem_config {
     void *context;
 };
 /**
- * Gather the facts of a run; yokei_postmortem_free frees them, also after an error. What cannot be read or done is listed in `missing`. YOKE_EDATA: there is no
- * black box. YOKE_ENOMEM.
+ * Gather the facts of a run. What cannot be read or done is listed in `missing`. yokei_postmortem_free frees
+ * the facts, also after an error. YOKE_EDATA: there is no black box. YOKE_ENOMEM.
  */
 yoke_status yokei_postmortem_gather(const struct yokei_postmortem_config *config,
                                     struct yokei_postmortem_facts *facts_out);

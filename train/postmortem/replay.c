@@ -87,23 +87,6 @@ struct yokei_postmortem_shared *yokei_postmortem_share(void)
 
 /* ---- a replay ---- */
 
-static volatile sig_atomic_t stop;
-static int64_t last_step;
-
-static void stop_before_last(void *context, const struct yokei_training_progress *progress)
-{
-    (void)context;
-    if (progress->step >= last_step - 1) stop = 1;
-}
-
-void yokei_replay_end_behind(struct yokei_training *t, int64_t first, int64_t last)
-{
-    last_step = last;
-    stop = first >= last - 1;
-    t->stop = &stop;
-    t->progress = stop_before_last;
-}
-
 /*
  * Whether the replay repeats the run as it was: the same layout, devices of the same names, the same
  * precision. Then the bits must be the same, unless a device of that name is another one now: see compare.c.

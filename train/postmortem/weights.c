@@ -4,7 +4,6 @@
  * one element far. The optimizer moves all others by little, although they all go another way afterwards.
  */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/base.h"
@@ -13,11 +12,6 @@
 
 /* The element must be so many times as far from the replay's as the furthest one of all other tensors. */
 static const double FAR = 8;
-
-void yokei_postmortem_save_folder(const char *folder, char *path, size_t bytes)
-{
-    yokei_text(path, bytes, "%s/checkpoints", folder);
-}
 
 struct furthest {
     struct yokei_tensor_difference first;
@@ -75,27 +69,4 @@ void yokei_postmortem_compare_weights(struct yokei_postmortem *p, const struct y
     f->others_apart = found.second;
     f->weight_step = o->last;
     note_holder(p);
-}
-
-void yokei_postmortem_find_weight(struct yokei_postmortem *p, const struct yokei_postmortem_start *start,
-                                  const char *device)
-{
-    struct yokei_checkpoint_entry *list = NULL;
-    const int64_t off = p->facts->own.off_step;
-    struct yokei_replayed again;
-    char path[4200];
-    int64_t next = -1;
-    size_t n = 0;
-    if (!p->config->checkpoints || yokei_checkpoint_list(p->config->checkpoints, &list, &n)) return;
-    for (size_t i = 0; i < n && next < 0; i++)
-        if (list[i].state == YOKEI_CHECKPOINT_COMPLETE && list[i].step >= off
-            && list[i].step <= off + p->config->most_steps)
-            next = list[i].step;
-    free(list);
-    if (next < 0) return;
-    yokei_checkpoint_path(p->config->checkpoints, next, path, sizeof path);
-    const struct yokei_postmortem_order o = {
-        .start = start, .device = device, .rate = 1, .last = next, .beside = path
-    };
-    yokei_postmortem_replay(p, &o, &again);
 }
