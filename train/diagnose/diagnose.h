@@ -68,8 +68,8 @@ struct yokei_facts {
     double bucket_bytes;          /* 0: unknown */
     bool has_own_schedule;
     bool no_stage_peers; /* the work of different stages is not known in one unit */
-    bool knows_latency; /* costs->agree is the seconds of the smallest exchange */
-    double least_rate; /* bytes per second: a link without a peer is slow only below it; 0: at any rate */
+    bool knows_latency;  /* costs->agree is the seconds of the smallest exchange */
+    double least_rate;   /* bytes per second: a link without a peer is slow only below it; 0: at any rate */
     bool cannot_overlap; /* the cores that compute must also do the sums */
     /*
      * What a timeline says: the costs of the actions (train/timeline/costs.c), the actions, and the bytes of

@@ -8,7 +8,7 @@
 /** Why a rank's passes take longer than its peers' passes, in seconds of a step. */
 struct yokei_excess {
     double queued, paging, compile, slow;
-    double beside; /* without a core, because a thread of the rank sums beside its passes */
+    double beside;     /* without a core, because a thread of the rank sums beside its passes */
     double ratio;      /* seconds for the same work, relative to the peers, of which `slow` is the rest */
     bool on_full_host; /* the ranks of its host have more threads than the host has */
 };

@@ -203,11 +203,11 @@ static double noise_of(const struct yokei_facts_rows *r, const int64_t *at, int6
 }
 
 /*
- * The seconds of the mean step that go with the major faults of all ranks: steps with more faults are longer.
- * Pages of other ranks and other parts of a step cost time, too, so the whole step is looked at. Faults of the
- * same number take different times. A regression of the seconds over the faults would show too small a slope,
- * so the slope is that of the reduced major axis. A step is at least as long as passes with few faults.
- * NaN: the steps do not show it.
+ * The seconds of the mean step that go with the major faults of all ranks: steps with more faults are
+ * longer. Pages of other ranks and other parts of a step cost time, too, so the whole step is looked at.
+ * Faults of the same number take different times. A regression of the seconds over the faults would show too
+ * small a slope, so the slope is that of the reduced major axis. A step is at least as long as passes with
+ * few faults. NaN: the steps do not show it.
  */
 static double paged(const struct yokei_facts_rows *r, const int64_t *at, int64_t n, double step, double *room)
 {
