@@ -49,3 +49,6 @@ bench_bridge_LDADD = $(LIBYOKE_COMM) $(LIBYOKE) $(MPICH_LIBS) -lm
 endif
 noinst_PROGRAMS += bench/two_copies
 bench_two_copies_SOURCES = bench/two_copies.c
+
+# the predicted and the measured steps of layouts; a piece of make soak has a turn for each model
+EXTRA_DIST += bench/plan_grid tests/ranks/plan_grid_numbers

@@ -264,6 +264,8 @@ YOKE_TESTS += \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 4 tests/ranks/memory' \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/plan_command'
 EXTRA_DIST += tests/ranks/plan_command
+YOKE_TESTS += $(top_srcdir)/tests/ranks/plan_grid_numbers
+YOKE_TESTS += 'soak alone bench/plan_grid -k -m micro' 'soak alone bench/plan_grid -k -m llama' 'soak alone bench/plan_grid -k -m mistral'
 YOKE_TESTS += 'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/cluster_command' 'soak alone $(top_srcdir)/tests/ranks/cluster_command slow'
 EXTRA_DIST += tests/ranks/cluster_command
 YOKE_TESTS += 'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/plan_memo' 'soak YOKE_SOAK=1 $(top_srcdir)/tests/ranks/plan_memo'

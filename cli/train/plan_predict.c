@@ -5,6 +5,7 @@
 
 #include "cli/train/plan_search.h"
 #include "cli/train/plan_source.h"
+#include "cli/train/search_choices.h"
 #include "core/base/base.h"
 #include "train/models/model.h"
 #include "train/search/bounds.h"
@@ -240,6 +241,8 @@ static yoke_status predict(struct predicting *w, struct yokei_ranked *out)
     YOKE_TRY(yokei_predictor_create(&config, &predictor));
     const struct yokei_fixed_layout fixed = { w->slots, w->shares };
     out->layout = w->layout;
+    out->batch = p->batch;
+    out->precision = config.precision;
     const yoke_status status = yokei_predict_fixed(predictor, &w->layout, &fixed, &out->prediction);
     out->bound = out->prediction.step_seconds;
     yokei_predictor_destroy(predictor);
@@ -250,10 +253,15 @@ static yoke_status show(const struct predicting *w, struct yokei_ranked *ranked)
 {
     const struct yokei_prediction *p = &ranked->prediction;
     struct yokei_search_result result = { .n_best = 1, .best = ranked };
+    const struct yokei_advice advice = { 0 };
+    const struct cli_choices choices = { .n = 1 };
     struct cli_goal goal;
-    const struct cli_searched x = {
-        .training = &w->t, .cluster = &w->cluster, .result = &result, .goal = &goal
-    };
+    const struct cli_searched x = { .training = &w->t,
+                                    .cluster = &w->cluster,
+                                    .result = &result,
+                                    .goal = &goal,
+                                    .advice = &advice,
+                                    .choices = &choices };
     YOKE_TRY(cli_goal_of_plan(w->o, &w->t.plan, w->model, &goal));
     if (cli_flag(w->o, "json"))
         YOKE_TRY(cli_predicted_json(&x));
