@@ -301,7 +301,7 @@ static yoke_status find_sum_latency(struct yokei_step_model *s)
         if (y > 0 && x >= most) large[0] += x, large[1] += y, n_large++;
     }
     free(bytes);
-    if (!n_small || !n_large || most < 4 * least) return YOKE_OK;
+    if (s->facts->knows_latency || !n_small || !n_large || !(most > 0) || most < 4 * least) return YOKE_OK;
     small[0] /= n_small, small[1] /= n_small, large[0] /= n_large, large[1] /= n_large;
     const double slope = fmax((large[1] - small[1]) / (large[0] - small[0]), 0);
     s->sum_latency = fmax(small[1] - slope * small[0], s->latency);
