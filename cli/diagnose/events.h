@@ -19,9 +19,9 @@ struct diagnose_ending {
 };
 /**
  * Visit the elements of "traceEvents", or of the list that the file is. The file may be packed by gzip. If it
- * ends too early, what came before was visited. Events that are no JSON, and values above 1 MiB, are left out.
- * Bytes that are no UTF-8 become question marks. Errors are YOKE_EDATA (it cannot be read, or is no trace),
- * YOKE_ENOMEM, and those of `visit`.
+ * ends too early, what came before was visited. Events that are no JSON, and values above 1 MiB, are left
+ * out. Bytes that are no UTF-8 become question marks. Errors are YOKE_EDATA (it cannot be read, or is no
+ * trace), YOKE_ENOMEM, and those of `visit`.
  */
 yoke_status diagnose_events(const char *path, diagnose_visit *visit, void *context,
                             struct diagnose_ending *ending_out);

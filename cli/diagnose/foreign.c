@@ -59,7 +59,7 @@ static yoke_status windows_of_arguments(struct foreign_job *j)
     return YOKE_OK;
 }
 
-/* Steps that the host of XLA's devices names are steps of all its devices. Events of the host are no rank's. */
+/* Steps that the host of XLA's devices names are steps of all its devices. Its other events are no rank's. */
 static yoke_status give_to_devices(struct foreign_job *j)
 {
     const size_t last = j->n_windows;
@@ -278,8 +278,8 @@ static yoke_status make_rows(struct foreign_job *j, bool *messages_out)
 }
 
 /*
- * What a rank does between its events keeps the others waiting, too. On the host it is Python, which is part of
- * the passes. On a device only what exceeds the other ranks' share counts.
+ * What a rank does between its events keeps the others waiting, too. On the host it is Python, which is part
+ * of the passes. On a device only what exceeds the other ranks' share counts.
  */
 static void add_gaps(const struct foreign_job *j)
 {

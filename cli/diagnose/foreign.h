@@ -91,7 +91,7 @@ yoke_status foreign_event(void *context, const char *key, const json_t *value);
 void foreign_file_end(struct foreign_job *job);
 
 /* ---- foreign_steps.c ---- */
-/** The first interval of the rank that may reach into the window. The intervals are sorted by rank and begin. */
+/** The first interval of the rank that may reach into a window. They are sorted by rank and begin. */
 size_t foreign_first(const struct foreign_job *job, int rank, double begin);
 /** The division of a step of a rank. YOKE_ENOMEM. */
 yoke_status foreign_divide(const struct foreign_job *job, const struct foreign_window *window,

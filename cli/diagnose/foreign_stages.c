@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pipeline of a foreign job: which ranks send to which, how many micro-batches, and how long messages take. */
+/* The pipeline of a foreign job: its ranks, its micro-batches, and how long messages take. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -25,7 +25,7 @@ static bool is_message_of(const struct foreign_job *j, const struct foreign_inte
 
 /* ---- places ---- */
 
-/* The events of the host that start a message say its peer: links[a * n + b], if a and b exchange messages. */
+/* The events that start a message say its peer: links[a * n + b], if a and b exchange messages. */
 static bool find_links(const struct foreign_job *j, bool *links)
 {
     const size_t n = (size_t)j->n_ranks;
@@ -39,7 +39,7 @@ static bool find_links(const struct foreign_job *j, bool *links)
     return any;
 }
 
-/* Follow the links from the lowest rank that has one neighbour. False: they form no chains of equal length. */
+/* Follow the links from the lowest rank with one neighbour. False: they form no chains of equal length. */
 static bool follow(const struct foreign_job *j, const bool *links, struct chain *c)
 {
     const int n = j->n_ranks;
@@ -162,7 +162,7 @@ static void look_at_link(const struct foreign_job *j, const struct chain *c, int
     }
 }
 
-/* A low quantile of the receives of a rank, if nothing else is known: most others wait for their sender, too. */
+/* A low quantile of the receives of a rank, because most others wait for their sender, too. */
 static double quick_receive(const struct foreign_job *j, int rank, struct link *l)
 {
     l->n = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The costs of replicas that sum their gradients. The n-th sum of a step is the same one on all ranks. The rank
+ * The costs of replicas that sum their gradients. The n-th sum of a step is the same on all ranks. The rank
  * that comes last waits for nobody, so the shortest time of any rank is that of the sum itself. No clocks are
  * compared, so they may differ between ranks.
  */
@@ -18,7 +18,7 @@ struct sum {
     double quick; /* a low quantile of the seconds of all steps */
 };
 
-/* The sums of a step of a rank, in their order: sums_out [FOREIGN_MOST_SUMS]. Their number; above the most: too many. */
+/* The sums of a step of a rank: out [FOREIGN_MOST_SUMS]. Their number; above the most: too many. */
 static int list_sums(const struct foreign_job *j, const struct foreign_window *w, struct sum *out)
 {
     const bool device = j->has_kernels[w->rank];
@@ -62,9 +62,9 @@ static int meet(const struct foreign_job *j, size_t first, size_t last, struct s
 }
 
 /*
- * Seconds of a sum without bytes: the intercept of a line through the sums. If the sums have the same size, or
- * their sizes are not known, they are those of the median sum, if the sums are tiny or many. Many small sums of
- * one size take longer than the quickest of them for a reason that is not their size. 0: unknown.
+ * Seconds of a sum without bytes: the intercept of a line through the sums. If the sums have the same size,
+ * or their sizes are not known, they are those of the median sum, if the sums are tiny or many. Many small
+ * sums of one size take longer than the quickest of them for a reason that is not their size. 0: unknown.
  */
 static double latency_of(const struct sum *sums, int n)
 {
@@ -128,7 +128,7 @@ static yoke_status make_costs(struct foreign_job *j, const struct sum *sums, int
     return YOKE_OK;
 }
 
-/* The medians of the last steps: sums_out [FOREIGN_MOST_SUMS]. The number of sums; 0: no two steps are alike. */
+/* The medians of the last steps: out [FOREIGN_MOST_SUMS]. The number of sums; 0: the ranks differ. */
 static int median_sums(const struct foreign_job *j, struct sum *one, struct sum *all, struct sum *out)
 {
     int n = 0, n_steps = 0;
