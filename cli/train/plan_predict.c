@@ -153,7 +153,7 @@ static int in_file_order(const void *a, const void *b)
                                 : x->first - y->first;
 }
 
-/* The slots for tensor groups, in the order of the file. `next` [n_kinds]: the first free one of each kind. */
+/* The slots for tensor groups, in the order of the file. next [n_kinds]: the first free one of each kind. */
 struct free_slots {
     struct yokei_places places;
     int next[YOKEI_MOST_KINDS];
