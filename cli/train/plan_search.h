@@ -19,7 +19,7 @@ struct cli_searched {
     const struct yokei_search_result *result;
     const struct cli_goal *goal;
     const struct yokei_advice *advice;
-    double seconds; /* that the search took */
+    double seconds;                    /* that the search took */
     const struct cli_choices *choices; /* NULL: one batch in one precision */
     double measured_seconds; /* that the measurement of the devices took; 0: a file describes them */
 };
@@ -46,7 +46,7 @@ yoke_status cli_search_json(const struct cli_searched *searched);
 /** The layout as text: "dp 8 x pp 8 x tp 1, zb-h1, micro-batch 1, zero 1". */
 void cli_layout_text(const struct yokei_cluster *cluster, const struct yokei_layout *layout, char *out,
                      size_t bytes);
-/** The same with "by replica", and if there are several batches or precisions, "batch 256 in bf16: " first. */
+/** The same with "by replica". Several batches or precisions: "batch 256 in bf16: " stands first. */
 void cli_ranked_text(const struct cli_searched *searched, const struct yokei_ranked *ranked, char *out,
                      size_t bytes);
 /** The layout of a result that has the most tokens per second. */
@@ -54,7 +54,7 @@ const struct yokei_ranked *cli_most_tokens(const struct yokei_search_result *res
 /** The stage whose ranks need the largest part of their memory. */
 const struct yokei_rank_memory *cli_tightest(const struct yokei_prediction *prediction);
 
-/** Read the options of the goal, for the batch, the sequence and the parameters of a plan. Errors: YOKE_EINVAL. */
+/** Read the options of the goal, for batch, sequence and parameters of a plan. Errors: YOKE_EINVAL. */
 yoke_status cli_goal_of_plan(const struct cli_options *options, const struct yokei_plan *plan,
                              const yoke_model *model, struct cli_goal *goal_out);
 

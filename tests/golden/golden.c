@@ -96,8 +96,8 @@ static void load_ids(const char *name, int32_t *ids)
 }
 
 /*
- * The formulas by which a post-mortem checks a step share no code with the layers. Transformers computes angles
- * of Mistral in f32.
+ * The formulas by which a post-mortem checks a step share no code with the layers. Transformers computes
+ * angles of Mistral in f32.
  */
 static void formulas_agree_with_pytorch(void **state)
 {

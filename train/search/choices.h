@@ -20,7 +20,7 @@ struct yokei_choices_config {
     const struct yokei_search_choice *choice;
     void *context;
     void (*begin)(void *context, const struct yokei_search_choice *choice); /* may be NULL */
-    /* A choice cannot be searched, for instance because no device has a speed in its precision. May be NULL. */
+    /* A choice cannot be searched, such as one in whose precision no device has a speed. May be NULL. */
     void (*skip)(void *context, const struct yokei_search_choice *choice, const char *why);
 };
 

@@ -13,9 +13,9 @@
  *   - recomputation (none, attention or full, in all stages), ZeRO (0 or 1) and sequence parallelism;
  *   - the blocks of each stage.
  * The replicas' shares follow from yokei_layout_shares. All layouts with the same values but for the blocks
- * are one *setting*, and the result has at most one layout of each setting. Settings often differ in something
- * that has no effect, so layouts of one number of stages, replicas and tensor ranks, of one price and of equal
- * steps (to YOKEI_EQUAL_STEPS) are *equal*. The result has the fastest of equal layouts. If their steps are
+ * are one *setting*, and the result has at most one layout of each setting. Settings often differ in
+ * something without effect, so layouts of one number of stages, replicas and tensor ranks, of one price and of
+ * equal steps (to YOKEI_EQUAL_STEPS) are *equal*. The result has the fastest of equal layouts. If their steps are
  * the same but for rounding, it has the one that needs least memory.
  *
  * The search is branch and bound in the order of the bounds (bounds.h). A mesh (kinds, places, replicas,
@@ -92,7 +92,7 @@ struct yokei_search_result {
     bool is_complete;          /* the search was not interrupted */
     /* no layout of the space is faster than the last of `best`, but for those in it and their equals */
     bool is_proved;
-    double bound_seconds;      /* no layout that was not predicted is faster */
+    double bound_seconds; /* no layout that was not predicted is faster */
     struct yokei_search_progress counts;
     int n_regions;
     struct yokei_region *region;
