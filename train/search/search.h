@@ -14,8 +14,8 @@
  *   - the blocks of each stage.
  * The replicas' shares follow from yokei_layout_shares. All layouts with the same values but for the blocks
  * are one *setting*, and the result has at most one layout of each setting. Settings often differ in
- * something without effect, so layouts of one number of stages, replicas and tensor ranks, of one price and of
- * equal steps (to YOKEI_EQUAL_STEPS) are *equal*. The result has the fastest of equal layouts. If their steps are
+ * something without effect. So layouts of one number of stages, replicas and tensor ranks, of one price and
+ * of equal steps (to YOKEI_EQUAL_STEPS) are *equal*. The result has the fastest of them. If their steps are
  * the same but for rounding, it has the one that needs least memory.
  *
  * The search is branch and bound in the order of the bounds (bounds.h). A mesh (kinds, places, replicas,
