@@ -96,6 +96,11 @@ static void print_option(struct page *page, const struct cli_option *o)
 static const char *const groups[] = { CLI_DATA,  CLI_MODEL, CLI_STEPS, CLI_LAYOUT,
                                       CLI_FILES, CLI_SEEN,  "General" };
 
+static bool is_rare(const struct cli_option *o, const struct cli_verb *verb)
+{
+    return o->rare || o->rare_in & verb->bit;
+}
+
 /*
  * Whether --help leaves out rare options, and shows the others under headings. Verbs with fewer options than
  * MANY need neither.
@@ -107,7 +112,7 @@ static bool is_long(const struct cli_verb *verb)
     for (const struct cli_option *o = cli_option_table; o->name; o++) {
         if (!(o->verbs & verb->bit)) continue;
         n++;
-        n_rare += o->rare;
+        n_rare += is_rare(o, verb);
     }
     return n > MANY && n_rare > 0;
 }
@@ -128,7 +133,7 @@ static int options_of(struct page *page, const struct cli_verb *verb, const char
     int n_left_out = 0, n_printed = 0;
     for (const struct cli_option *o = cli_option_table; o->name; o++) {
         if (!is_in_group(o, verb, group)) continue;
-        if (o->rare && !all) {
+        if (is_rare(o, verb) && !all) {
             n_left_out++;
             continue;
         }

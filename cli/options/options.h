@@ -111,6 +111,7 @@ struct cli_option {
     /* no YAML key and no variable, because the option only means something on the command line */
     bool no_key;
     bool rare;         /* shown only by --help-all */
+    cli_verbs rare_in; /* the same, of these verbs */
     const char *group; /* heading in --help */
     const char *help;  /* one or more sentences, the last one without the full stop and without the default */
 };

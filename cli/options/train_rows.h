@@ -92,15 +92,15 @@
       .most = 1e9,
       .help = "Train this many steps, counted from the start of the run. A resumed run counts the steps "
               "before the checkpoint too. Not with --budget-seconds" },
-    { "budget-seconds", CLI_TRAIN | CLI_PLAN, CLI_TIME, .group = CLI_STEPS, .metavar = "TIME", .least = 0.1,
+    { "budget-seconds", CLI_TRAIN | CLI_PLAN, CLI_TIME, .group = CLI_STEPS, .rare_in = CLI_PLAN, .metavar = "TIME", .least = 0.1,
       .most = 1e8,
       .help = "Train for this time instead of a number of steps. The learning rate then follows the "
               "elapsed time" },
-    { "learning-rate", CLI_TRAIN | CLI_PLAN, CLI_REAL, .group = CLI_STEPS, .value = "1e-3", .least = 0,
+    { "learning-rate", CLI_TRAIN | CLI_PLAN, CLI_REAL, .group = CLI_STEPS, .rare_in = CLI_PLAN, .value = "1e-3", .least = 0,
       .most = 100, .help = "Largest learning rate" },
     { "min-learning-rate", CLI_TRAIN | CLI_PLAN, CLI_REAL, .group = CLI_STEPS, .rare = true, .least = 0,
       .most = 100, .help = "Learning rate at the end of the cosine. Default: a tenth of --learning-rate" },
-    { "warmup", CLI_TRAIN | CLI_PLAN, CLI_INT, .group = CLI_STEPS, .value = "20", .metavar = "STEPS",
+    { "warmup", CLI_TRAIN | CLI_PLAN, CLI_INT, .group = CLI_STEPS, .rare_in = CLI_PLAN, .value = "20", .metavar = "STEPS",
       .least = 0, .most = 1e9, .help = "Number of steps in which the learning rate rises linearly from 0" },
     { "weight-decay", CLI_TRAIN | CLI_PLAN, CLI_REAL, .group = CLI_STEPS, .rare = true, .value = "0.1",
       .least = 0, .most = 100, .help = "AdamW's weight decay of matrices. Vectors have no weight decay" },
@@ -140,7 +140,7 @@
     { "metrics-file", CLI_TRAIN, CLI_TEXT, .group = CLI_SEEN, .rare = true, .metavar = "FILE",
       .help = "Write the newest values as metrics for Prometheus to this file, at most once a second. A "
               "FILE.prom is for node_exporter. Any other file is OpenMetrics" },
-    { "dropout", CLI_TRAIN | CLI_PLAN, CLI_REAL, .group = CLI_MODEL, .metavar = "P", .least = 0,
+    { "dropout", CLI_TRAIN | CLI_PLAN, CLI_REAL, .group = CLI_MODEL, .rare_in = CLI_PLAN, .metavar = "P", .least = 0,
       .most = 0.999,
       .help = "Dropout probability in training. A Llama has dropout only in attention. Default: the value "
               "in config.json, or 0 for a named model" },
