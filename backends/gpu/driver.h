@@ -92,6 +92,11 @@ struct yokei_gpu_driver {
      * NULL: never.
      */
     bool (*offsets)(const yoke_device *device, const struct yokei_gpu_arg *args, int n_args);
+    /*
+     * Whether commands of the stream may wait for an event that the host has not signalled yet. NULL for a
+     * driver without late_binaries.
+     */
+    bool (*awaits_host)(yoke_stream *stream);
 
     /*
      * The next three are NULL for a driver whose binaries run only on the very device and driver that made

@@ -364,7 +364,8 @@ yoke_status yokei_gpu_launch(yoke_stream *stream, const struct yokei_gpu_program
     pthread_mutex_lock(&entry->lock);
     yoke_status status = prepare(stream, entry, kernel, &grid, &found);
     const uint64_t bit = status ? 0 : bit_of(found, YOKE_MAX(YOKE_MAX(x * grid.group, y), z) > UINT16_MAX);
-    const bool compiles = !status && !held && launch_compiles(stream, entry, bit);
+    const bool compiles = !status && !held && launch_compiles(stream, entry, bit),
+               is_free = compiles && !driver->awaits_host(stream);
     const uint64_t start = compiles ? yokei_now_ns() : 0;
     if (compiles)
         yokei_busy_begin("compiling %s for %s (kept for the next start)", kernel, device->info.spec);
@@ -373,10 +374,11 @@ yoke_status yokei_gpu_launch(yoke_stream *stream, const struct yokei_gpu_program
     pthread_mutex_unlock(&entry->lock);
     if (compiles) {
         /*
-         * PoCL compiles beside the caller, so the end of the kernel is awaited. This happens without the
-         * lock, because the stream may wait for a thread that launches another kernel of the program.
+         * PoCL compiles beside the caller, so the end of the kernel is awaited. If the kernel waits for the
+         * host, it is not awaited, because this thread itself may be the one that signals the event later.
+         * The lock is not held, so other threads launch other kernels of the program meanwhile.
          */
-        if (!status) status = yoke_stream_sync(stream);
+        if (!status && is_free) status = yoke_stream_sync(stream);
         yokei_busy_end();
         yokei_compiled_add(yokei_seconds_since(start));
     }

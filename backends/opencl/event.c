@@ -134,7 +134,9 @@ static yoke_status opencl_event_wait(yoke_stream *stream, yoke_event *event)
     cl_int error = cl->clEnqueueBarrierWithWaitList(opencl_stream(stream)->queue, 1, &awaited, &barrier);
     cl->clReleaseEvent(awaited);
     if (error) return yokei_opencl_fail(event->device, "clEnqueueBarrierWithWaitList", error);
-    return yokei_opencl_pend(stream, barrier);
+    YOKE_TRY(yokei_opencl_pend(stream, barrier));
+    opencl_stream(stream)->pending[opencl_stream(stream)->n_pending - 1].waits = true;
+    return YOKE_OK;
 }
 
 const struct yoke_event_ops yokei_opencl_event_ops = {

@@ -108,6 +108,7 @@ static inline struct opencl_device *opencl_device(const yoke_device *device) { r
 struct opencl_pending {
     cl_event event;
     const char *op;
+    bool waits; /* for an event of yoke_stream_wait */
 };
 struct opencl_stream {
     cl_command_queue queue;
@@ -129,6 +130,8 @@ void yokei_opencl_hold(yoke_stream *stream, cl_event event);
  * reference.
  */
 yoke_status yokei_opencl_pend(yoke_stream *stream, cl_event event);
+/** Whether a command may still wait for an event that the host signals. */
+bool yokei_opencl_awaits_host(yoke_stream *stream);
 /** Check the oldest commands. `all`: the queue has been waited for, so all commands have ended. */
 void yokei_opencl_reap(yoke_stream *stream, bool all);
 /** An asynchronous error of earlier work. It is reported once. */

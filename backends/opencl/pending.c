@@ -45,8 +45,18 @@ yoke_status yokei_opencl_pend(yoke_stream *stream, cl_event event)
             s->capacity = capacity;
         }
     }
-    s->pending[s->n_pending++] = (struct opencl_pending){ event, stream->last_op };
+    s->pending[s->n_pending++] = (struct opencl_pending){ event, stream->last_op, false };
     return YOKE_OK;
+}
+
+bool yokei_opencl_awaits_host(yoke_stream *stream)
+{
+    const struct opencl_stream *s = opencl_stream(stream);
+    if (!s->held) return false;
+    yokei_opencl_reap(stream, false);
+    for (int i = 0; i < s->n_pending; i++)
+        if (s->pending[i].waits) return true;
+    return false;
 }
 
 yoke_status yokei_opencl_pending_error(yoke_stream *stream)

@@ -245,4 +245,5 @@ const struct yokei_gpu_driver yokei_opencl_driver = {
     .release_kernel = opencl_release_kernel,
     .launch = opencl_launch,
     .offsets = opencl_offsets,
+    .awaits_host = yokei_opencl_awaits_host,
 };
