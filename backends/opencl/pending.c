@@ -52,6 +52,7 @@ yoke_status yokei_opencl_pend(yoke_stream *stream, cl_event event)
 bool yokei_opencl_awaits_host(yoke_stream *stream)
 {
     const struct opencl_stream *s = opencl_stream(stream);
+    if (s->is_foreign) return true; /* its owner may have made it wait for anything */
     if (!s->held) return false;
     yokei_opencl_reap(stream, false);
     for (int i = 0; i < s->n_pending; i++)

@@ -12,6 +12,8 @@
 #include "cli/diagnose/events.h"
 #include "core/base/base.h"
 
+enum { LOOKED_AT = 64 };
+
 /* ---- ranks ---- */
 
 static const struct foreign_process *process_of(const struct foreign_job *j, int64_t pid)
@@ -33,12 +35,12 @@ static int resolve(const struct foreign_job *j, int own, int64_t pid, int n_file
 
 /* ---- steps ---- */
 
-/* Without events for steps, the events that name a step make its window. */
+/*
+ * Without events for steps, the events that name a step make its window. Events come about in their order, so
+ * only the last windows are looked at.
+ */
 static yoke_status windows_of_arguments(struct foreign_job *j)
 {
-    enum {
-        LOOKED_AT = 64
-    }; /* windows at the end of the list, because the events come about in their order */
     for (size_t i = j->first_interval; i < j->n; i++) {
         const struct foreign_interval *v = &j->intervals[i];
         size_t w = j->n_windows;
@@ -295,8 +297,10 @@ static yoke_status cut_batch(struct diagnose_run *run)
 {
     struct yokei_facts *f = &run->facts;
     double least = INFINITY, most = 0;
-    for (int r = 0; r < f->n_ranks; r++)
+    for (int r = 0; r < f->n_ranks; r++) {
+        if (!isfinite(f->rank[r].work)) return YOKE_OK;
         least = fmin(least, f->rank[r].work), most = fmax(most, f->rank[r].work);
+    }
     if (!(most > 1.05 * least) || most > 100 * least || f->n_ranks > 256) return YOKE_OK;
     run->shares = calloc((size_t)f->n_ranks, sizeof *run->shares);
     if (!run->shares) return yoke_fail(YOKE_ENOMEM, "diagnose: no memory for %d ranks", f->n_ranks);

@@ -220,7 +220,8 @@ static yoke_status name_process(struct foreign_job *j, const json_t *e)
     if (device) at = strrchr(device, ':');
     const char *digits = at ? at + (device ? 1 : 5) : NULL;
     if (!digits || *digits < '0' || *digits > '9') return YOKE_OK;
-    const long rank = strtol(digits, NULL, 10) + (device ? j->first_device : 0);
+    const long number = YOKE_MIN(strtol(digits, NULL, 10), FOREIGN_MOST_RANKS),
+               rank = number + (device ? j->first_device : 0);
     if (rank >= FOREIGN_MOST_RANKS) return YOKE_OK;
     YOKE_TRY(foreign_grow(&j->processes, j->n_processes, &j->process_capacity, sizeof *j->processes));
     j->processes[j->n_processes++] = (struct foreign_process){ id_of(e, "pid"), (int)rank, j->file,
@@ -321,7 +322,7 @@ static yoke_status close_event(struct foreign_job *j, const json_t *e)
     for (size_t i = j->n_open; i-- > 0;) {
         if (j->open[i].pid != pid || j->open[i].tid != tid) continue;
         json_t *first = j->open[i].event;
-        j->open[i] = j->open[--j->n_open];
+        memmove(&j->open[i], &j->open[i + 1], (--j->n_open - i) * sizeof *j->open); /* the order stays */
         const char *name = json_string_value(json_object_get(first, "name"));
         const double begin = number_of(first, "ts");
         const yoke_status status = complete(j, first, name ? name : "", begin * 1e-6,

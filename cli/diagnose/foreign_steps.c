@@ -146,15 +146,15 @@ struct name_use {
     double n, seconds;
 };
 
-static size_t place_of(uint32_t *names, uint32_t name)
+static size_t place_of(uint32_t *names, size_t room, uint32_t name)
 {
-    size_t at = name % MOST_NAMES;
+    size_t at = name % room;
     const uint32_t wanted = name ? name : 1;
-    for (int tries = 0; tries < 64; tries++, at = (at + 1) % MOST_NAMES) {
+    for (int tries = 0; tries < 64; tries++, at = (at + 1) % room) {
         if (!names[at]) names[at] = wanted;
         if (names[at] == wanted) return at;
     }
-    return MOST_NAMES; /* the table is full: the rest is left out on all ranks alike */
+    return room; /* the table is full: the rest is left out on all ranks alike */
 }
 
 /*
@@ -163,8 +163,8 @@ static size_t place_of(uint32_t *names, uint32_t name)
  */
 yoke_status foreign_work(const struct foreign_job *j, struct yokei_facts *f)
 {
-    uint32_t *names = calloc(MOST_NAMES, sizeof *names);
     const size_t n_ranks = (size_t)f->n_ranks, room = n_ranks > 64 ? MOST_NAMES / 8 : MOST_NAMES;
+    uint32_t *names = calloc(room, sizeof *names);
     struct name_use *use = calloc(room * n_ranks + 1, sizeof *use);
     if (!names || !use) {
         free(names);
@@ -176,8 +176,8 @@ yoke_status foreign_work(const struct foreign_job *j, struct yokei_facts *f)
         if (v->rank >= f->n_ranks
             || v->class != (j->has_kernels[v->rank] ? FOREIGN_KERNEL : FOREIGN_OPERATOR))
             continue;
-        const size_t at = place_of(names, v->name);
-        if (at >= room) continue;
+        const size_t at = place_of(names, room, v->name);
+        if (at == room) continue;
         use[at * n_ranks + (size_t)v->rank].n++;
         use[at * n_ranks + (size_t)v->rank].seconds += v->end - v->begin;
     }

@@ -6,6 +6,7 @@
  */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/diagnose/foreign.h"
 #include "core/base/base.h"
@@ -137,9 +138,10 @@ static int median_sums(const struct foreign_job *j, struct sum *one, struct sum 
         struct sum *to = all + (size_t)(n_steps % MOST_STEPS) * FOREIGN_MOST_SUMS;
         const int own = end - w >= (size_t)j->n_ranks ? meet(j, w, end, one, to) : 0;
         if (!own) continue;
-        if (own != n) all[0] = to[0], n_steps = 0; /* a step of another kind, such as the first one */
-        if (own != n)
-            for (int k = 0; k < own; k++) all[k] = to[k];
+        if (own != n) { /* a step of another kind, such as the first one: begin anew */
+            memmove(all, to, (size_t)own * sizeof *all);
+            n_steps = 0;
+        }
         n = own;
         n_steps++;
     }
