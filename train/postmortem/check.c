@@ -146,12 +146,6 @@ static yoke_status compute(struct yokei_postmortem_work *w)
 
 /* ---- beside the records ---- */
 
-static bool is_far(double a, double b, double tolerance)
-{
-    if (isfinite(a) != isfinite(b)) return true;
-    return isfinite(a) && fabs(a - b) > tolerance * fmax(fabs(a), fabs(b));
-}
-
 /* The losses of each rank's samples. Some ranks that are wrong, and others that are not, are noted. */
 static void compare_losses(struct yokei_postmortem *p, const struct yokei_boxes_step *step,
                            const double *losses, struct yokei_formula_check *c)
@@ -163,7 +157,7 @@ static void compare_losses(struct yokei_postmortem *p, const struct yokei_boxes_
         double sum = 0;
         if (record->own_loss == 0) continue;
         for (int64_t k = 0; k < record->own_count; k++) sum += losses[record->own_first + k];
-        if (!is_far(record->own_loss, sum, yokei_postmortem_rounding(p->head->precision))) {
+        if (!yokei_postmortem_differs(record->own_loss, sum, yokei_postmortem_rounding(p->head->precision))) {
             n_right++;
             continue;
         }
@@ -184,7 +178,9 @@ static void compare_outputs(struct yokei_postmortem *p, const struct yokei_postm
 {
     const double tolerance = 10 * yokei_postmortem_rounding(p->head->precision);
     for (int l = 0; l < s->n_outputs && l < p->boxes->n_model_layers && !c->is_output_off; l++) {
-        if (isnan(p->then[l].largest) || !is_far(p->then[l].largest, s->largest[l], tolerance)) continue;
+        if (isnan(p->then[l].largest)
+            || !yokei_postmortem_differs(p->then[l].largest, s->largest[l], tolerance))
+            continue;
         c->is_output_off = true;
         c->then = p->then[l].largest, c->now = s->largest[l];
         yokei_text(c->layer, sizeof c->layer, "%s", p->boxes->layer[l]);

@@ -7,12 +7,6 @@
 #include "core/base/base.h"
 #include "train/postmortem/inside.h"
 
-static bool differs(double a, double b, double tolerance)
-{
-    if (isfinite(a) != isfinite(b)) return true;
-    return isfinite(a) && fabs(a - b) > tolerance * fmax(fabs(a), fabs(b));
-}
-
 /* What two records of a step may differ by, relative to the number. */
 struct limits {
     double loss, norm;
@@ -50,14 +44,16 @@ static struct rank_pair pair_of(const struct yokei_box *then, int64_t at_then, c
     const double norm = 4 * limit.norm; /* squares */
     pair.is_there = true;
     pair.has_loss = a->own_loss != 0;
-    pair.is_loss_off = differs(a->own_loss, b->own_loss, limit.loss);
+    pair.is_loss_off = yokei_postmortem_differs(a->own_loss, b->own_loss, limit.loss);
     for (uint32_t l = 0; l < then->head.n_layers; l++) {
-        pair.is_gradient_off = pair.is_gradient_off || differs(x[l].squares, y[l].squares, norm);
+        pair.is_gradient_off = pair.is_gradient_off
+                               || yokei_postmortem_differs(x[l].squares, y[l].squares, norm);
         if (!isnan(x[l].weight_squares) && !isnan(y[l].weight_squares))
             pair.are_weights_off = pair.are_weights_off
-                                   || differs(x[l].weight_squares, y[l].weight_squares, norm);
+                                   || yokei_postmortem_differs(x[l].weight_squares, y[l].weight_squares,
+                                                               norm);
         if (!isnan(x[l].largest) && !isnan(y[l].largest)
-            && differs(x[l].largest, y[l].largest, 10 * limit.norm))
+            && yokei_postmortem_differs(x[l].largest, y[l].largest, 10 * limit.norm))
             pair.output = YOKE_MIN(pair.output, then->layers[l].layer);
     }
     return pair;
@@ -153,10 +149,12 @@ static int first_layer(const struct yokei_postmortem *p, double norm, bool *in_o
 {
     *in_output = true;
     for (int l = 0; l < p->boxes->n_model_layers; l++)
-        if (!isnan(p->then[l].largest) && differs(p->then[l].largest, p->now[l].largest, 10 * norm)) return l;
+        if (!isnan(p->then[l].largest)
+            && yokei_postmortem_differs(p->then[l].largest, p->now[l].largest, 10 * norm))
+            return l;
     *in_output = false;
     for (int l = p->boxes->n_model_layers - 1; l >= 0; l--)
-        if (differs(p->then[l].gradient_norm, p->now[l].gradient_norm, 2 * norm)) return l;
+        if (yokei_postmortem_differs(p->then[l].gradient_norm, p->now[l].gradient_norm, 2 * norm)) return l;
     return -1;
 }
 
@@ -177,13 +175,15 @@ static bool compare_step(struct yokei_postmortem *p, const struct yokei_boxes_to
                           && (!(either & YOKEI_BOX_OVERFLOW) || is_finite_now);
     int n_off = 0;
     bool in_output = false;
-    out->is_loss_off = differs(then->loss, now->loss, limit.loss);
+    out->is_loss_off = yokei_postmortem_differs(then->loss, now->loss, limit.loss);
     for (int l = 0; l < p->boxes->n_model_layers; l++)
         n_off += is_whole && has_layers
-                 && differs(p->then[l].gradient_norm, p->now[l].gradient_norm, 2 * limit.norm);
+                 && yokei_postmortem_differs(p->then[l].gradient_norm, p->now[l].gradient_norm,
+                                             2 * limit.norm);
     const int first = is_whole && has_layers ? first_layer(p, limit.norm, &in_output) : -1;
     const bool is_off = out->is_loss_off || (is_whole && is_finite_now)
-                        || (is_whole && differs(then->gradient_norm, now->gradient_norm, limit.norm))
+                        || (is_whole
+                            && yokei_postmortem_differs(then->gradient_norm, now->gradient_norm, limit.norm))
                         || (out->is_exact && n_off) || then->loss_scale != now->loss_scale;
     if (!is_off) return false;
     out->off_step = then->step;

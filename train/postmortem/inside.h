@@ -3,6 +3,7 @@
 #ifndef TRAIN_POSTMORTEM_INSIDE_H
 #define TRAIN_POSTMORTEM_INSIDE_H
 
+#include <math.h>
 #include <string.h>
 
 #include "train/blackbox/box.h"
@@ -22,6 +23,13 @@ enum { YOKEI_POSTMORTEM_SAMPLES = 256, YOKEI_POSTMORTEM_LAYERS = 1024 };
 static inline double yokei_postmortem_rounding(const char *precision)
 {
     return strcmp(precision, "f32") != 0 ? 1e-2 : 1e-3;
+}
+
+/** Whether two numbers are further apart than the part `tolerance` of the larger one. */
+static inline bool yokei_postmortem_differs(double a, double b, double tolerance)
+{
+    if (isfinite(a) != isfinite(b)) return true;
+    return isfinite(a) && fabs(a - b) > tolerance * fmax(fabs(a), fabs(b));
 }
 
 /** The run as its files have it. */

@@ -269,10 +269,9 @@ static bool layout_disagrees(const struct yokei_postmortem_facts *f, struct yoke
         blame(f, v, &f->alone.ranks_off);
         return is(v, YOKEI_CULPRIT_DEVICE, f->alone.off_step, f->alone.layer);
     }
-    bool is_mixed = false;
-    for (int r = 1; r < f->n_ranks; r++) is_mixed = is_mixed || strcmp(device_of(f, r), device_of(f, 0)) != 0;
-    is_mixed = is_mixed || strcmp(device_of(f, 0), "host") != 0;
-    return is(v, is_mixed ? YOKEI_CULPRIT_DEVICE : YOKEI_CULPRIT_LAYER, f->alone.off_step, f->alone.layer);
+    bool only_host = true;
+    for (int r = 0; r < f->n_ranks; r++) only_host = only_host && !strcmp(device_of(f, r), "host");
+    return is(v, only_host ? YOKEI_CULPRIT_LAYER : YOKEI_CULPRIT_DEVICE, f->alone.off_step, f->alone.layer);
 }
 
 static void say_formulas(const struct yokei_formula_check *c, struct yokei_verdict *v)

@@ -6,6 +6,7 @@
  *   replay.c  steps of the run are repeated from a checkpoint, in other precisions and on other devices, and
  *             the losses of single samples are computed with the weights of a checkpoint;
  *   layout.c  steps are repeated by a job with the ranks, the devices and the layout of the run;
+ *   end.c     where the files of a replay lie, and how it ends;
  *   check.c   compares a step with the formulas of the model in f64 (formulas.c), which share no code with
  *             the layers and the devices;
  *   weights.c finds the weight that changed, in the next checkpoint;
