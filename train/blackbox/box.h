@@ -253,7 +253,7 @@ yoke_status yokei_box_create(const char *folder, const struct yokei_box_head *he
                              bool goes_on, struct yokei_box_writer **writer_out);
 /**
  * Remove the files of rank `first` and of the ranks after it, up to the first that is missing, because a run
- * of fewer ranks begins. With `goes_on` they are renamed as by yokei_box_create.
+ * of fewer ranks, or without a black box, begins. With `goes_on` they are renamed as by yokei_box_create.
  */
 void yokei_box_drop(const char *folder, int first, bool goes_on);
 /** Note that a step begins. A reader then knows in which step a rank was killed. */

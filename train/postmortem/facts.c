@@ -22,24 +22,27 @@ static void busy(const struct yokei_postmortem *p, const char *text)
 
 /* ---- the files of the run ---- */
 
-/* A later run without a black box may have written another plan into the same folder. */
+/* A later start without a black box may have written another plan into the same folder. */
 static void check_plan(struct yokei_postmortem *p)
 {
     const struct yokei_box_head *h = p->head;
+    const int64_t n_stages = YOKE_MAX(p->plan.pipeline, 1), tensor = YOKE_MAX(p->plan.tensor, 1);
     int64_t n_working = 0;
     yoke_dtype then = YOKE_N_DTYPES, planned = YOKE_N_DTYPES;
     for (int64_t r = 0; r < p->plan.n_ranks; r++) n_working += p->plan.ranks[r].samples > 0;
     const bool same_precision = !yoke_dtype_parse(h->precision, &then)
                                 && !yoke_dtype_parse(p->plan.precision, &planned) && then == planned;
+    const bool same_layout = n_stages == h->n_stages && (p->plan.stage_tensor[0] || tensor == h->n_places);
     if (p->plan.batch == h->batch && p->plan.sequence == h->sequence && p->plan.seed == h->seed
-        && same_precision && (!p->plan.n_ranks || n_working == h->n_ranks))
+        && same_precision && same_layout && (!p->plan.n_ranks || n_working == h->n_ranks))
         return;
     yokei_postmortem_miss(p->facts,
-                          "the plan: plan.json is of another run (%" PRId64 " ranks, batch %" PRId64
-                          ", sequence %" PRId64 ", %s) than the black box (%d ranks, batch %" PRId64
+                          "the plan: plan.json is of another run (%" PRId64 " ranks, pp %" PRId64
+                          ", tp %" PRId64 ", batch %" PRId64 ", sequence %" PRId64
+                          ", %s) than the black box (%d ranks, pp %d, tp %d, batch %" PRId64
                           ", sequence %" PRId64 ", %s)",
-                          n_working, p->plan.batch, p->plan.sequence, p->plan.precision, h->n_ranks, h->batch,
-                          h->sequence, h->precision);
+                          n_working, n_stages, tensor, p->plan.batch, p->plan.sequence, p->plan.precision,
+                          h->n_ranks, h->n_stages, h->n_places, h->batch, h->sequence, h->precision);
     p->has_plan = false;
 }
 

@@ -118,7 +118,12 @@ yoke_status yokei_run_box_begin(struct yokei_run_state *s)
 {
     struct yokei_box_layer *layers = NULL;
     struct yokei_box_tensor *tensors = NULL;
-    if (!s->t->black_box_every || !s->t->run_dir) return YOKE_OK;
+    if (!s->t->run_dir) return YOKE_OK;
+    if (!s->t->black_box_every) {
+        /* the box of an older run would be taken for that of this run, whose plan is in the folder now */
+        if (s->rank == 0 && !s->t->resume) yokei_box_drop(s->t->run_dir, 0, false);
+        return YOKE_OK;
+    }
     struct yokei_run_box *b = s->box = calloc(1, sizeof *b);
     if (!b) return yoke_fail(YOKE_ENOMEM, "black box: no host memory");
     yoke_status status = list(s, b, &layers, &tensors);
