@@ -63,6 +63,7 @@ static void configure(const struct cli_options *o, struct cli_postmortem *p, str
     c->tokenizer = find_file(p, "tokenizer", paths->tokenizer, sizeof paths->tokenizer);
     c->init = find_file(p, "init", paths->init, sizeof paths->init);
     c->checkpoints = cli_text(o, "checkpoints") ? cli_text(o, "checkpoints") : find_checkpoints(p, paths);
+    c->folder = report_record_text(&p->record, NULL, "folder");
     c->device = cli_text(o, "replay-device");
     const char *device = c->device ? c->device : report_record_of_rank(&p->record, 0, "device");
     c->other = find_other(cli_text(o, "other-device"), device ? device : "host");

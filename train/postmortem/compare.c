@@ -228,12 +228,18 @@ void yokei_postmortem_compare(struct yokei_postmortem *p, const struct yokei_pos
                               const char *folder, struct yokei_replayed *out)
 {
     struct yokei_boxes *again = NULL;
-    if (yokei_boxes_read(folder, &again) || again->n_model_layers != p->boxes->n_model_layers) {
+    if (yokei_boxes_read(folder, &again)) {
         yokei_text(out->why, sizeof out->why, "its black box cannot be read: %s", yoke_last_error());
+        return;
+    }
+    const bool same_model = again->n_model_layers == p->boxes->n_model_layers;
+    out->ran = same_model && again->n_steps > 0;
+    if (!out->ran) {
+        yokei_text(out->why, sizeof out->why, "%s",
+                   same_model ? "the plan has no step to repeat" : "its model has other layers");
         yokei_boxes_free(again);
         return;
     }
-    out->ran = again->n_steps > 0;
     if (out->is_exact) out->is_exact = again->n == p->boxes->n && compute_alike(p, o, again);
     for (int64_t i = 0; i < again->n_steps; i++) {
         struct yokei_boxes_total then, now;

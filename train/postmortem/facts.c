@@ -160,6 +160,20 @@ static void add_start(const struct yokei_postmortem *p, struct yokei_postmortem_
     yokei_text(start[(*n)++].checkpoint, sizeof start->checkpoint, "%s", checkpoint);
 }
 
+/* The checkpoint from which the newest start went on. It may lie elsewhere than those that the run saves. */
+static void add_resumed(const struct yokei_postmortem *p, struct yokei_postmortem_start *start, int *n,
+                        int64_t least)
+{
+    const struct yokei_box_head *h = p->head;
+    const char *folder = p->config->folder;
+    char path[4096];
+    if (!h->resumed_from[0] || h->first_step >= p->facts->odd_step || h->first_step < least) return;
+    yokei_text(path, sizeof path, "%s", h->resumed_from);
+    if (!yokei_is_there(path) && path[0] != '/' && folder)
+        yokei_text(path, sizeof path, "%s/%s", folder, h->resumed_from);
+    if (yokei_is_there(path)) add_start(p, start, n, h->first_step, path);
+}
+
 /*
  * The nearest checkpoint before the odd step, the last one from which the run itself went on, and the next
  * older one, or the beginning of the run.
@@ -178,7 +192,8 @@ static int find_starts(const struct yokei_postmortem *p, struct yokei_postmortem
         if (list[i].state == YOKEI_CHECKPOINT_INCOMPLETE && list[i].step < odd && list[i].step >= least)
             yokei_postmortem_miss(p->facts, "the checkpoint of step %" PRId64 ": %s", list[i].step,
                                   list[i].why);
-    for (int round = 0; round < 3; round++) /* 0: the nearest; 1: of a resume; 2: any */
+    for (int round = 0; round < 3; round++) { /* 0: the nearest; 1: of a resume; 2: any */
+        if (round == 1) add_resumed(p, start, &n, least);
         for (size_t i = n_list; i-- > 0;) {
             if (list[i].state != YOKEI_CHECKPOINT_COMPLETE || list[i].step >= odd || list[i].step < least)
                 continue;
@@ -187,11 +202,15 @@ static int find_starts(const struct yokei_postmortem *p, struct yokei_postmortem
             add_start(p, start, &n, list[i].step, path);
             if (round == 0) break;
         }
+    }
     free(list);
     if (p->has_plan && least <= 0) add_start(p, start, &n, 0, "");
     if (!n)
-        yokei_postmortem_miss(p->facts, "a checkpoint before step %" PRId64 "%s%s: nothing can be repeated",
-                              odd, dir ? " in " : "", dir ? dir : "");
+        yokei_postmortem_miss(p->facts,
+                              "a checkpoint of steps %" PRId64 " to %" PRId64
+                              "%s%s: nothing can be repeated%s",
+                              YOKE_MAX(least, (int64_t)1), odd - 1, dir ? " in " : "", dir ? dir : "",
+                              least > 0 ? "; a larger --most-steps takes an older start" : "");
     return n;
 }
 

@@ -206,6 +206,7 @@ struct yokei_postmortem_config {
     const char *tokenizer;   /* of the run; NULL: bytes, or ids */
     const char *init;        /* the weights with which the run began; NULL: drawn */
     const char *checkpoints; /* the folder of checkpoints; NULL: none */
+    const char *folder;      /* where the run was started, for paths that it recorded; NULL: unknown */
     const char *device;      /* the device of the replays; NULL: the device of the run's first rank */
     const char *other;       /* another device; NULL: none */
     bool is_other_optional;  /* nothing is missing if the other device cannot be used */
