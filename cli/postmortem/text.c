@@ -57,6 +57,16 @@ static void replay(const struct writer *w, const struct yokei_replayed *r, const
              r->loss_now, steps);
 }
 
+/* The step by the formulas of the model: whether it was computed, and why not. */
+static void formulas(const struct writer *w, const struct yokei_formula_check *c)
+{
+    if (c->ran)
+        item(w, "by the formulas of the model in f64: the loss of step %" PRId64 " is %.9g, recorded as %.9g",
+             c->step, c->loss_now, c->loss_then);
+    else if (c->why[0])
+        item(w, "by the formulas of the model in f64: not computed, because %s", c->why);
+}
+
 static void timeline(const struct writer *w, const struct yokei_postmortem_facts *f)
 {
     heading(w, "Timeline");
@@ -79,8 +89,8 @@ static void timeline(const struct writer *w, const struct yokei_postmortem_facts
     else
         item(w, "step %" PRId64 ": %s%s%s", f->odd_step, yokei_odd_names[f->odd],
              f->odd_layer[0] ? ", first in the output of " : "", f->odd_layer);
-    item(w, "step %" PRId64 ": the last record of %" PRId64 ", of %d rank%s", f->last_step, f->n_steps,
-         f->n_ranks, f->n_ranks == 1 ? "" : "s");
+    item(w, "step %" PRId64 ": the last record of %" PRId64 ", of %d rank%s%s", f->last_step, f->n_steps,
+         f->n_ranks, f->n_ranks == 1 ? "" : "s", f->is_open ? "; the run goes on, or was killed" : "");
 }
 
 void cli_postmortem_text(const struct cli_postmortem *p, bool is_markdown, FILE *to)
@@ -111,6 +121,7 @@ void cli_postmortem_text(const struct cli_postmortem *p, bool is_markdown, FILE 
     replay(&w, &f->f32, "in f32");
     replay(&w, &f->other, "on another device");
     replay(&w, &f->slower, "with a tenth of the learning rate");
+    formulas(&w, &f->formulas);
     if (!f->own.device[0]) item(&w, "none");
     heading(&w, "Ruled out");
     for (int i = 0; i < v->n_ruled_out; i++) item(&w, "%s", v->ruled_out[i]);

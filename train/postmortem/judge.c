@@ -368,7 +368,12 @@ static void judge_difference(const struct yokei_postmortem_facts *f, struct yoke
     if (is_off(&f->elsewhere))
         show(v, "from step %" PRId64 ", too, the first step differs at once", f->elsewhere.from);
     if (some_ranks_were_wrong(f, v)) return;
-    show(v, "every step is different at once, on every rank: so the program of then computed otherwise");
+    show(v,
+         f->n_sharing > 1
+             ? "every step is different at once, on every rank: so the program of then computed otherwise, "
+               "or the device of one rank did, because ranks that share tensors pass wrong numbers on in "
+               "every layer; yoke verify checks each device"
+             : "every step is different at once, on every rank: so the program of then computed otherwise");
     rule_out(v, "a flipped bit: it would change the steps from one step on");
     is(v, YOKEI_CULPRIT_LAYER, own->off_step, own->layer);
 }

@@ -124,7 +124,9 @@ void yokei_postmortem_look(struct yokei_postmortem *p)
     const struct yokei_boxes *b = p->boxes;
     struct yokei_postmortem_facts *f = p->facts;
     f->n_ranks = b->n;
+    f->n_sharing = p->head->n_places;
     f->n_steps = b->n_steps;
+    for (int r = 0; r < b->n; r++) f->is_open |= b->box[r] && b->box[r]->status.end == YOKEI_BOX_RUNS;
     f->odd_rank = -1;
     f->odd_limit = NAN;
     for (int64_t i = 0; i < b->n_steps; i++) {

@@ -79,9 +79,11 @@ struct yokei_postmortem_facts {
     /* the records */
     bool has_box;
     int n_ranks;
+    int n_sharing; /* ranks that share the tensors of a layer; 1: none do */
     char precision[8];
     char skip_samples[YOKEI_SKIPS_BYTES]; /* the samples that the run skipped; "": none */
     int64_t n_steps, last_step;
+    bool is_open; /* a rank has not noted the end of the run: it goes on, or it was killed */
     enum yokei_odd odd;
     int64_t odd_step; /* the first odd step; the last step if none is odd */
     double odd_value, odd_median, odd_limit;
