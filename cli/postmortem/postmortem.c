@@ -2,21 +2,70 @@
 /* yoke postmortem: from the run's files to the facts, the verdict and the report. */
 #include "cli/postmortem/postmortem.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/base/base.h"
 
-/* A file that an option of the run names. The run may have been started in another folder. */
-static const char *find_file(const struct cli_postmortem *p, const char *option, char *path, size_t bytes)
+/* A file that the run names. The run may have been started in another folder. */
+static void place_file(const struct cli_postmortem *p, const char *name, char *path, size_t bytes)
 {
-    const char *name = report_record_text(&p->record, "options", option),
-               *folder = report_record_text(&p->record, NULL, "folder");
-    if (!name) return NULL;
+    const char *folder = report_record_text(&p->record, NULL, "folder");
     yokei_text(path, bytes, "%s", name);
     if (access(path, F_OK) && name[0] != '/' && folder) yokei_text(path, bytes, "%s/%s", folder, name);
+}
+
+/* A file that an option of the run names. */
+static const char *find_file(const struct cli_postmortem *p, const char *option, char *path, size_t bytes)
+{
+    const char *name = report_record_text(&p->record, "options", option);
+    if (!name) return NULL;
+    place_file(p, name, path, bytes);
     return path;
 }
+
+/* ---- variables of the run ---- */
+
+/* The tuning files of the run, as "a.tune:b.tune". A file that is gone is noted, and left out. */
+static void take_tuning(struct cli_postmortem *p, const char *list)
+{
+    char all[8192] = "", name[1024], path[4200];
+    for (const char *at = list; *at; at += *at == ':') {
+        const size_t n = strcspn(at, ":"), used = strlen(all);
+        yokei_text(name, sizeof name, "%.*s", (int)YOKE_MIN(n, sizeof name), at);
+        at += n;
+        if (!n) continue;
+        place_file(p, name, path, sizeof path);
+        if (access(path, R_OK))
+            yokei_text(p->lost_tuning, sizeof p->lost_tuning, "%s", name);
+        else
+            yokei_text(all + used, sizeof all - used, "%s%s", used ? ":" : "", path);
+    }
+    if (all[0]) setenv("YOKE_TUNE_FILE", all, 1);
+}
+
+/*
+ * Replays get those variables of the run on which bits depend and which its plan does not have. A variable
+ * that is set now stays.
+ */
+static void take_variables(struct cli_postmortem *p)
+{
+    static const char *const names[] = { "YOKE_CHUNK_BYTES", "YOKE_REPRODUCIBLE", "YOKE_ISLAND",
+                                         "YOKE_ISLAND_OF",   "YOKE_NO_SHARED",    "YOKE_OPENCL_ADDRESS",
+                                         "YOKE_ROCBLAS",     "YOKE_HIPBLASLT" };
+    const char *value = report_record_text(&p->record, "environment", "YOKE_TUNE_FILE");
+    if (value && !strcmp(value, "off"))
+        setenv("YOKE_TUNE_FILE", value, 0);
+    else if (value && !getenv("YOKE_TUNE_FILE"))
+        take_tuning(p, value);
+    for (size_t i = 0; i < YOKE_COUNT(names); i++) {
+        value = report_record_text(&p->record, "environment", names[i]);
+        if (value) setenv(names[i], value, 0);
+    }
+}
+
+/* ---- what the run was given ---- */
 
 struct paths {
     char data[4200], tokenizer[4200], init[4200], save[4200], resume[4200];
@@ -110,12 +159,15 @@ yoke_status cli_postmortem(const struct cli_context *context)
     for (int way = 0; way < CLI_N_WAYS; way++)
         YOKE_TRY(cli_check_output(cli_text(o, cli_way_names[way]), &p.run, 1));
     report_record_read(p.run, &p.record);
+    take_variables(&p);
     configure(o, &p, &paths);
     cli_progress_begin("%s", "");
     yoke_status status = yokei_postmortem_gather(&p.config, &p.facts);
     cli_progress_end();
     if (!status) {
         if (!p.record.root) yokei_postmortem_miss(&p.facts, "the record of the start: %s", p.record.problem);
+        if (p.lost_tuning[0])
+            yokei_postmortem_miss(&p.facts, "the tuning file of the run: there is no %.200s", p.lost_tuning);
         yokei_postmortem_judge(&p.facts, &p.verdict);
         status = report(o, &p);
     }

@@ -15,6 +15,7 @@ struct cli_postmortem {
     struct yokei_postmortem_facts facts;
     struct yokei_verdict verdict;
     struct report_record record;
+    char lost_tuning[1024]; /* a tuning file of the run that is gone; "": none */
 };
 
 /** job.c: run a replay in the layout of the run (struct yokei_postmortem_config). */
