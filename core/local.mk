@@ -9,6 +9,7 @@ libyoke_la_SOURCES = \
 	core/open/registry.h core/open/registry.c core/open/discover.c core/open/open.c core/open/ahead.c \
 	core/base/base.h core/base/times.h core/base/emulated.h core/base/map_shared.h core/base/choices.h core/base/status.c core/base/busy.c core/base/busy.h core/base/log.c core/base/dtype.c core/base/philox.c core/base/turns.c core/base/exact.h core/base/exact.c core/base/file.c core/base/mapped.c core/base/output.c core/base/disk.c \
 	core/base/dl.c core/base/topology.c core/base/binding.h core/base/binding.c core/base/host.c core/base/wait.c core/base/text.c core/base/live.c core/base/fork.c core/base/pocl.c core/base/signals.c \
+	core/base/bell.h core/base/bell.c \
 	core/ops/check.h core/ops/check.c core/ops/call.c core/ops/gemm.c core/ops/gemm_peak.c core/ops/norm.c core/ops/act.c core/ops/attention.c \
 	core/ops/embed.c core/ops/loss.c core/ops/optim.c core/ops/cast.c core/ops/elementwise.c core/ops/rope.c
 libyoke_la_CFLAGS = $(AM_CFLAGS) $(HWLOC_CFLAGS) $(XXHASH_CFLAGS)

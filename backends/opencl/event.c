@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "backends/opencl/opencl.h"
+#include "core/base/bell.h"
 
 struct opencl_event {
     pthread_mutex_t lock; /* because the host may signal from any thread */
@@ -49,6 +50,12 @@ static void opencl_event_destroy(yoke_event *event)
     free(e);
 }
 
+static void CL_CALLBACK ring(cl_event event, cl_int state, void *unused)
+{
+    (void)event, (void)state, (void)unused;
+    yokei_bell_ring();
+}
+
 static yoke_status opencl_event_record(yoke_event *event, yoke_stream *stream)
 {
     struct opencl_event *e = opencl_event(event);
@@ -65,6 +72,11 @@ static yoke_status opencl_event_record(yoke_event *event, yoke_stream *stream)
     if (error) {
         if (last) cl->clReleaseEvent(last);
         return yokei_opencl_fail(event->device, "recording an event", error);
+    }
+    /* without the callback the thread that waits for the event sees its end a little later */
+    if (last && yokei_bell_hangs()) {
+        yokei_bell_expect();
+        if (cl->clSetEventCallback(last, CL_COMPLETE, ring, NULL)) yokei_bell_ring();
     }
     pthread_mutex_lock(&e->lock);
     opencl_event_reset(event);

@@ -28,7 +28,7 @@
     F(clEnqueueReadBuffer) F(clEnqueueWriteBuffer) F(clEnqueueCopyBuffer) F(clEnqueueFillBuffer) \
     F(clEnqueueMarkerWithWaitList) F(clEnqueueBarrierWithWaitList) F(clGetEventInfo) F(clReleaseEvent) \
     F(clRetainEvent) \
-    F(clCreateUserEvent) F(clSetUserEventStatus) F(clFlush) F(clFinish)
+    F(clCreateUserEvent) F(clSetUserEventStatus) F(clSetEventCallback) F(clFlush) F(clFinish)
 /* clang-format on */
 /* Functions of OpenCL 2.0. Old loaders lack them, and devices then have no shared virtual memory. */
 /* clang-format off */

@@ -6,6 +6,7 @@
 
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/engine/engine.h"
+#include "core/base/bell.h"
 #include "collectives/faults/call_check.h"
 #include "collectives/faults/report.h"
 #include "collectives/transport/mpi.h"
@@ -295,6 +296,7 @@ yoke_status yokei_issue_at_once(struct yokei_op *op, yoke_event *done)
     const bool is_async = op->is_async = !status && yokei_process.any_thread;
     if (!status && is_async) status = yokei_thread_start();
     if (!status) status = yokei_submit(op);
+    if (!status && is_async) yokei_bell_wake(); /* no stream will say that this operation may begin */
     if (status) {
         yokei_op_free(op);
         status = yokei_give_up(comm, status);

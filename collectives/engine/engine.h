@@ -52,6 +52,10 @@ void yokei_look_for_failure(yoke_comm *comm);
  * is not held.
  */
 yoke_status yokei_wait_for(struct yokei_op *const ops[], int n_ops);
+/** What the progress thread does until it is to end. The lock is held, but not all the time. */
+void yokei_wait_in_thread(void);
+/** Wait until the progress thread does not sleep on the communicator's shared memory. The lock is held. */
+void yokei_wake_thread(const yoke_comm *comm);
 
 /* ---- failure.c ---- */
 /**

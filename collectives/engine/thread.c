@@ -3,28 +3,15 @@
 #include <string.h>
 
 #include "collectives/engine/engine.h"
+#include "core/base/bell.h"
 
 static void *progress_thread(void *unused)
 {
     (void)unused;
     yokei_thread_set_own();
     struct yokei_process *p = &yokei_process;
-    struct yokei_wait wait;
-    yokei_wait_init(&wait, YOKEI_WAIT_SLEEP, 1, 1);
     pthread_mutex_lock(&p->lock);
-    while (!p->thread_ends) {
-        if (!p->n_async) {
-            pthread_cond_wait(&p->wake, &p->lock);
-            continue;
-        }
-        const bool moved = yokei_progress();
-        pthread_mutex_unlock(&p->lock);
-        if (moved)
-            yokei_wait_progress(&wait);
-        else
-            yokei_wait_idle(&wait);
-        pthread_mutex_lock(&p->lock);
-    }
+    yokei_wait_in_thread();
     pthread_mutex_unlock(&p->lock);
     return NULL;
 }
@@ -34,6 +21,7 @@ yoke_status yokei_thread_start(void)
     struct yokei_process *p = &yokei_process;
     if (!p->thread_runs) {
         p->thread_ends = false;
+        yokei_bell_hang();
         const int error = yokei_thread_without_signals(&p->thread, progress_thread, NULL);
         if (!error) pthread_setname_np(p->thread, "yoke-progress");
         if (error)

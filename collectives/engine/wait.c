@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How the calling thread waits for operations. It works on all communicators meanwhile, and may sleep. */
+#include <time.h>
+
 #include "collectives/engine/engine.h"
 #include "collectives/transport/shm.h"
 #include "collectives/transport/transport.h"
+#include "core/base/bell.h"
 
 /* Whether only ranks of this host can bring what the operation waits for. These ranks also wake this rank. */
 static bool waits_for_own_host(const struct yokei_op *op)
@@ -19,10 +22,10 @@ static bool waits_for_own_host(const struct yokei_op *op)
 }
 
 /*
- * The only communicator with work, if it is one of these and ranks of this host wake this rank when they
- * bring data; else NULL. *only_out: nothing else can bring the data that is awaited.
+ * The only communicator with work, if ranks of this host wake this rank when they bring data; else NULL.
+ * *only_out: nothing else can bring the data that is awaited.
  */
-static yoke_comm *rings_for(struct yokei_op *const ops[], int n_ops, bool *only_out)
+static yoke_comm *only_ringing(bool *only_out)
 {
     yoke_comm *busy = NULL;
     for (yoke_comm *comm = yokei_process.comms; comm; comm = comm->next) {
@@ -34,7 +37,14 @@ static yoke_comm *rings_for(struct yokei_op *const ops[], int n_ops, bool *only_
         || !busy->work.queue->begun)
         return NULL;
     *only_out = waits_for_own_host(busy->work.queue);
-    for (int i = 0; i < n_ops; i++)
+    return busy;
+}
+
+/* The same, if it is the communicator of one of these operations. */
+static yoke_comm *rings_for(struct yokei_op *const ops[], int n_ops, bool *only_out)
+{
+    yoke_comm *busy = only_ringing(only_out);
+    for (int i = 0; busy && i < n_ops; i++)
         if (ops[i]->comm == busy) return busy;
     return NULL;
 }
@@ -139,4 +149,67 @@ yoke_status yokei_wait_for(struct yokei_op *const ops[], int n_ops)
     }
     pthread_mutex_unlock(&process->lock);
     return status;
+}
+
+/* ---- the progress thread ---- */
+
+enum { LONGEST_NS = 500000 };
+
+/* Whether every communicator with work waits until its stream has reached its operation. */
+static bool waits_for_streams(void)
+{
+    for (const yoke_comm *comm = yokei_process.comms; comm; comm = comm->next)
+        if (comm->work.queue && (comm->work.queue->begun || !comm->work.queue->follows)) return false;
+    return true;
+}
+
+/*
+ * Before an operation has begun, the end of the device's work is awaited. If the device rings the bell at the
+ * end, looks in between would only take the core from a device that is a CPU. Afterwards other ranks are
+ * awaited. They ring if they are on this host, and no thread of this rank sleeps there already.
+ */
+void yokei_wait_in_thread(void)
+{
+    struct yokei_process *p = &yokei_process;
+    struct waiter w = { .armed = NULL };
+    yokei_wait_init(&w.wait, YOKEI_WAIT_SLEEP, 1, 1);
+    while (!p->thread_ends) {
+        if (!p->n_async) {
+            disarm(&w, 0);
+            p->asleep_on = NULL;
+            pthread_cond_wait(&p->wake, &p->lock);
+            continue;
+        }
+        const uint32_t rung = yokei_bell_rung();
+        const bool moved = yokei_progress(), streams = !moved && waits_for_streams();
+        bool only = false;
+        const bool may_arm = !moved && !atomic_load_explicit(&p->n_blocked, memory_order_relaxed);
+        yoke_comm *on = may_arm ? only_ringing(&only) : NULL;
+        p->asleep_on = w.armed ? w.armed : on;
+        pthread_mutex_unlock(&p->lock);
+        if (moved) {
+            disarm(&w, 0);
+            yokei_wait_progress(&w.wait);
+        } else if (w.armed) {
+            disarm(&w, w.armed == on ? w.ns : 0);
+        } else {
+            const uint64_t ns = yokei_wait_turn(&w.wait);
+            if (on)
+                arm(&w, on, only ? LONGEST_NS : ns);
+            else
+                yokei_bell_sleep(rung, streams && yokei_bell_is_expected() ? LONGEST_NS : ns);
+        }
+        pthread_mutex_lock(&p->lock);
+        p->asleep_on = w.armed;
+    }
+    p->asleep_on = NULL;
+}
+
+void yokei_wake_thread(const yoke_comm *comm)
+{
+    while (yokei_process.asleep_on == comm) { /* the thread sleeps for half a millisecond at most */
+        pthread_mutex_unlock(&yokei_process.lock);
+        nanosleep(&(struct timespec){ .tv_nsec = 50000 }, NULL);
+        pthread_mutex_lock(&yokei_process.lock);
+    }
 }

@@ -45,6 +45,7 @@ struct yokei_process {
        0: this process is no such copy. */
     int copied_from;
     int n_async;          /* operations that the progress thread looks after */
+    yoke_comm *asleep_on; /* the progress thread may sleep on the shared memory of this communicator */
     atomic_int n_blocked; /* threads that wait in a call until their operations have ended */
 };
 extern struct yokei_process yokei_process;

@@ -269,6 +269,7 @@ yoke_status yoke_comm_destroy(yoke_comm *comm)
     yoke_comm **place = &p->comms;
     while (*place != comm) place = &(*place)->next;
     *place = comm->next;
+    if (is_ours) yokei_wake_thread(comm);
     if (p->flight && is_ours && atomic_load(&p->flight->state) == YOKEI_RANK_FAILED
         && atomic_load(&p->flight->comm) == comm->uid)
         /* the rank goes on without this communicator */
