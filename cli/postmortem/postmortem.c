@@ -46,8 +46,8 @@ static void take_tuning(struct cli_postmortem *p, const char *list)
 }
 
 /*
- * Replays get those variables of the run on which bits depend and which its plan does not have. A variable
- * that is set now stays.
+ * Replays get those variables of the run on which bits depend and which its plan does not have. Only a
+ * YOKE_TUNE_FILE that is set now stays, to try other kernels.
  */
 static void take_variables(struct cli_postmortem *p)
 {
@@ -61,7 +61,10 @@ static void take_variables(struct cli_postmortem *p)
         take_tuning(p, value);
     for (size_t i = 0; i < YOKE_COUNT(names); i++) {
         value = report_record_text(&p->record, "environment", names[i]);
-        if (value) setenv(names[i], value, 0);
+        if (value)
+            setenv(names[i], value, 1);
+        else if (p->record.root)
+            unsetenv(names[i]);
     }
 }
 
