@@ -53,6 +53,22 @@ static const struct conform_size few_rows[] = {
     { "128 rows input", { 128, 256, 1024, 1, 0, 1 } }, { "128 rows weight", { 256, 1024, 128, 1, 1, 0 } }
 };
 
+/*
+ * Attention of short sequences with narrow heads. Its work lies between the tiny size, whose time is mostly
+ * that of the launch, and the size of the micro model.
+ */
+static const struct conform_size narrow_heads[] = { { "1 sequence", { 1, 64, 4, 1, 32 } },
+                                                    { "2 sequences", { 2, 64, 6, 3, 32 } },
+                                                    { "4 sequences", { 4, 64, 6, 3, 32 } } };
+
+/* The sizes that only this command measures. */
+static const struct conform_size *more_sizes(enum yoke_op_id op, int *n_out)
+{
+    const bool attends = op == YOKE_OP_attention_forward || op == YOKE_OP_attention_backward;
+    *n_out = op == YOKE_OP_gemm ? (int)YOKE_COUNT(few_rows) : attends ? (int)YOKE_COUNT(narrow_heads) : 0;
+    return attends ? narrow_heads : few_rows;
+}
+
 struct item {
     enum yoke_op_id op;
     yoke_dtype dtype;
@@ -84,7 +100,9 @@ static const struct conform_size *size_at(const struct bench_cluster *b, enum yo
     const struct conform_size *size = conform_sizes_of(op)->list;
     for (; size->name; size++)
         if (is_selected(b, size) && !index--) return size;
-    return op == YOKE_OP_gemm && index < (int)YOKE_COUNT(few_rows) ? &few_rows[index] : NULL;
+    int n_more;
+    const struct conform_size *more = more_sizes(op, &n_more);
+    return index < n_more ? &more[index] : NULL;
 }
 
 /* The item with this index. False: there are fewer items. f32 is always measured, for the optimizer. */
