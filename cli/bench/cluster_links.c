@@ -2,9 +2,11 @@
 /*
  * The links of a cluster. The ranks that use a link together form a group, and all groups of a kind work at
  * the same time. Each group exchanges messages in a ring, as pipeline stages do, and sums, as replicas do,
- * both in the memory of the ranks' devices. The planner has one rate for both of them:
+ * both in the memory of the ranks' devices. The planner has one latency and one rate for both of them:
  *
- *   latency    of a message of 64 bytes
+ *   latency    the longer one of two times: of a message of 64 bytes, and of each of the 2 (n - 1) steps of a
+ *              small sum between two products in a stream, as tensor ranks have it. Such a sum waits for the
+ *              work before it, and the device waits for the sum.
  *   bandwidth  the lower one of two rates: bytes / time of a long message, and the bytes that each rank sends
  *              in a sum in a ring, 2 (n - 1) / n of the data, / time of the sum
  */
@@ -14,6 +16,7 @@
 
 #include "cli/bench/cluster.h"
 #include "cli/bench/collectives.h"
+#include "conform/problem.h"
 #include "core/base/base.h"
 #include "core/base/times.h"
 
@@ -25,6 +28,8 @@ struct group {
     yoke_comm *control;
     int n, rank;
     double sample; /* seconds of a sample */
+    struct conform_problem *product;
+    yoke_stream *stream; /* of the product */
 };
 
 static yoke_status time_calls(const struct group *g, const struct bench_case *c, int n, double *seconds_out)
@@ -69,16 +74,48 @@ static yoke_status measure_rate(const struct group *g, enum bench_kind kind, dou
     return YOKE_OK;
 }
 
+/* The time of n products in the stream, each with a sum behind it, on the slowest rank. */
+static yoke_status time_products(const struct group *g, bool with_sums, int n, double *seconds_out)
+{
+    YOKE_TRY(yoke_barrier(g->control, NULL));
+    const double begin = yokei_now();
+    for (int i = 0; i < n; i++) {
+        YOKE_TRY(conform_problem_run(g->product));
+        if (with_sums)
+            YOKE_TRY(yoke_all_reduce(g->side.recv, g->side.recv, SMALL / sizeof(float), YOKE_F32, YOKE_SUM,
+                                     g->side.comm, g->stream));
+    }
+    YOKE_TRY(yoke_stream_sync(g->stream));
+    *seconds_out = (yokei_now() - begin) / n;
+    return yoke_all_reduce(seconds_out, seconds_out, 1, YOKE_F64, YOKE_MAX, g->control, NULL);
+}
+
+/* The time that a small sum adds to the work of a stream. */
+static yoke_status measure_sum_between(const struct group *g, double *seconds_out)
+{
+    double with[SAMPLES], without[SAMPLES], one;
+    for (int i = 0; i < 2; i++) YOKE_TRY(time_products(g, true, 1, &one));
+    const int n = (int)fmin(100, fmax(8, ceil(g->sample / fmax(one, 1e-9))));
+    for (int i = 0; i < SAMPLES; i++) {
+        YOKE_TRY(time_products(g, true, n, &with[i]));
+        YOKE_TRY(time_products(g, false, n, &without[i]));
+    }
+    *seconds_out = fmax(yokei_median(with, SAMPLES) - yokei_median(without, SAMPLES), 0);
+    return YOKE_OK;
+}
+
 static yoke_status measure_group(const struct group *g, struct yokei_link *link)
 {
-    double message, sum, rate, sum_rate;
+    double message, sum, between, rate, sum_rate;
     YOKE_TRY(measure(g, BENCH_SENDRECV, SMALL, &message));
     YOKE_TRY(measure(g, BENCH_ALL_REDUCE, SMALL, &sum));
+    YOKE_TRY(measure_sum_between(g, &between));
     YOKE_TRY(measure_rate(g, BENCH_SENDRECV, 1, message, &rate));
     YOKE_TRY(measure_rate(g, BENCH_ALL_REDUCE, 2.0 * (g->n - 1) / g->n, sum, &sum_rate));
-    yoke_log(YOKE_LOG_INFO, "%s: messages %.4g us and %.4g GB/s, sums %.4g us and %.4g GB/s", link->name,
-             message * 1e6, rate * 1e-9, sum * 1e6, sum_rate * 1e-9);
-    link->seconds = message;
+    yoke_log(YOKE_LOG_INFO,
+             "%s: messages %.4g us and %.4g GB/s, sums %.4g us and %.4g GB/s, %.4g us between products",
+             link->name, message * 1e6, rate * 1e-9, sum * 1e6, sum_rate * 1e-9, between * 1e6);
+    link->seconds = fmax(message, between / (2.0 * (g->n - 1)));
     link->bytes_per_second = fmin(rate, sum_rate);
     return YOKE_OK;
 }
@@ -116,6 +153,15 @@ static int color_of(const struct bench_cluster *b, int link)
     return me == leader_of(b, l->a, 0) || me == leader_of(b, l->b, l->a == l->b) ? 0 : YOKE_NO_COLOR;
 }
 
+static yoke_status open_product(const struct bench_cluster *b, struct group *g)
+{
+    static const int64_t dims[CONFORM_MAX_DIMS] = { 256, 256, 256, 1 };
+    struct yoke_cost cost;
+    g->stream = b->stream;
+    YOKE_TRY(conform_problem_open(b->device, b->stream, YOKE_OP_gemm, YOKE_F32, dims, &g->product));
+    return conform_problem_ready(g->product, &cost);
+}
+
 static yoke_status open_group(const struct bench_cluster *b, int color, struct group *g)
 {
     const struct yoke_device_info *info = yoke_device_info(b->device);
@@ -129,6 +175,7 @@ static yoke_status open_group(const struct bench_cluster *b, int color, struct g
     /* zeros, so that sums in place stay finite */
     if (!status) status = yoke_fill(b->stream, g->side.send, 0, MOST_LONG);
     if (!status) status = yoke_fill(b->stream, g->side.recv, 0, MOST_LONG);
+    if (!status) status = open_product(b, g);
     if (!status) status = yoke_stream_sync(b->stream);
     return status ? yoke_fail_context(status, "%s: memory for messages of %d bytes", info->spec, MOST_LONG)
                   : YOKE_OK;
@@ -137,6 +184,7 @@ static yoke_status open_group(const struct bench_cluster *b, int color, struct g
 static yoke_status close_group(const struct bench_cluster *b, struct group *g)
 {
     if (!g->side.comm) return YOKE_OK;
+    conform_problem_close(g->product);
     YOKE_TRY(yoke_comm_destroy(g->side.comm));
     YOKE_TRY(yoke_comm_destroy(g->control));
     YOKE_TRY(yoke_free(b->device, g->side.send));
