@@ -145,9 +145,14 @@ static yoke_status check_numbers(const struct cli_option *option, const char *te
                                  yoke_status status)
 {
     char number[64];
+    bool is_end = false; /* the number ends a range */
     for (const char *next = text; next;) {
         next = first_number(next, number, sizeof number);
         YOKE_TRY(check_number(option, number, origin, status));
+        if (is_end && next && next[-1] == '.')
+            return yoke_fail(status, "%s: '%s' has a range with more than two ends; write A..B, or A..B,C",
+                             origin, text);
+        is_end = next && next[-1] == '.';
     }
     return YOKE_OK;
 }
