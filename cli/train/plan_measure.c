@@ -28,11 +28,6 @@ struct job {
 
 /* ---- the command ---- */
 
-static bool is_given(const struct cli_options *o, const char *name)
-{
-    return cli_is_set(o, name) && strcmp(cli_origin(o, name), "default") != 0;
-}
-
 static yoke_status read_devices(const struct cli_options *o, struct job *job)
 {
     char name[64];
@@ -67,7 +62,7 @@ static yoke_status make_command(const struct cli_options *o, struct job *job)
     const ssize_t length = readlink("/proc/self/exe", job->self, sizeof job->self - 1);
     int n = 0;
     if (length < 0) return yoke_fail(YOKE_EIO, "/proc/self/exe: %s", strerror(errno));
-    if (is_given(o, "ranks") && cli_int(o, "ranks") > 1024)
+    if (cli_is_set(o, "ranks") && cli_int(o, "ranks") > 1024)
         return yoke_fail(YOKE_EINVAL,
                          "yoke plan: --ranks %lld: at most 1024 ranks are measured; give --cluster FILE",
                          (long long)cli_int(o, "ranks"));
@@ -75,7 +70,7 @@ static yoke_status make_command(const struct cli_options *o, struct job *job)
     yokei_text(job->ranks, sizeof job->ranks, "%lld", (long long)cli_int(o, "ranks"));
     read_types(o, job);
     job->words[n++] = job->self, job->words[n++] = "run";
-    if (is_given(o, "ranks")) job->words[n++] = "-n", job->words[n++] = job->ranks;
+    if (cli_is_set(o, "ranks")) job->words[n++] = "-n", job->words[n++] = job->ranks;
     if (job->devices[0]) job->words[n++] = "--devices", job->words[n++] = job->devices;
     if (cli_is_quiet()) job->words[n++] = "--quiet";
     job->words[n++] = "--", job->words[n++] = "bench", job->words[n++] = "cluster";
@@ -153,7 +148,7 @@ yoke_status cli_plan_measure(const struct cli_options *o, struct yokei_cluster *
     *seconds_out = yokei_now() - begin;
     if (!status)
         cli_note("measured in %.1f s; to keep the file: yoke run%s%s%s%s -- bench cluster -o FILE",
-                 *seconds_out, is_given(o, "ranks") ? " -n " : "", is_given(o, "ranks") ? job->ranks : "",
+                 *seconds_out, cli_is_set(o, "ranks") ? " -n " : "", cli_is_set(o, "ranks") ? job->ranks : "",
                  job->devices[0] ? " --devices " : "", job->devices);
     free(job);
     return status;
