@@ -29,7 +29,10 @@ static void note_signal(int number)
 static bool show_progress(void *context, const struct yokei_search_progress *p)
 {
     (void)context;
-    if (isinf(p->best_seconds))
+    if (isfinite(p->least_bubble))
+        cli_progress_now("%lld layouts predicted, the smallest bubble is %.4g, %lld left",
+                         (long long)p->n_predicted, p->least_bubble, (long long)p->n_left);
+    else if (isinf(p->best_seconds))
         cli_progress_now("%lld layouts predicted, no step yet, %lld left", (long long)p->n_predicted,
                          (long long)p->n_left);
     else
@@ -56,7 +59,7 @@ static yoke_status check_options(const struct cli_options *o)
                          "yoke plan: --memo repeats the search, so it needs --cluster FILE: yoke run -n N -- "
                          "bench cluster -o FILE measures this machine");
     for (size_t i = cli_text(o, "cluster") ? 0 : 2; i < YOKE_COUNT(chosen); i++)
-        if (cli_is_set(o, chosen[i]) && strcmp(cli_origin(o, chosen[i]), "default") != 0)
+        if (cli_is_set(o, chosen[i]))
             return yoke_fail(YOKE_EINVAL, "yoke plan: --search chooses --%s: leave it out (%s)", chosen[i],
                              cli_origin(o, chosen[i]));
     return YOKE_OK;

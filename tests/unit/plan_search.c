@@ -61,12 +61,15 @@ static void draw_cluster(struct yokei_cluster *c, double memory)
 
 /* ---- brute force ---- */
 
+static const double LARGEST_BUBBLE = 0.02;
+
 struct brute {
     yokei_predictor *predictor;
     const struct yokei_predict_config *config;
     struct yokei_model_sizes sizes;
     double best;
-    struct yokei_layout layout; /* of the best step */
+    double best_busy, least_bubble; /* the best step within LARGEST_BUBBLE, and the smallest bubble of all */
+    struct yokei_layout layout;     /* of the best step */
     long n;
 };
 
@@ -90,7 +93,13 @@ static void check_bounds(struct brute *b, const struct yokei_layout *l, const in
     struct yokei_host_links links;
     yokei_host_links_of(b->config->cluster, l->tensor, &links);
     assert_ok(yokei_bound_mesh(b->predictor, b->config, &plain, &b->sizes, &links, used, &mesh));
+    const double bubble = yokei_bound_bubble(b->config, l, places.slot);
     yokei_places_free(&places);
+    if (bubble > p->bubble + 1e-9)
+        fail_msg(
+            "dp %d pp %d tp %d chunks %d %s recompute %d micro-batch %d: the bound %.9g is above the bubble %.9g",
+            l->data, l->pipeline, l->tensor, l->chunks, yokei_pipeline_names[l->schedule], l->recompute,
+            (int)l->micro_batch, bubble, p->bubble);
     const double most = p->step_seconds * (1 + 1e-9);
     const double cut = yokei_cut_value(&problem, stages) + optimizer;
     if (cut > most || work + optimizer > most || shares + optimizer > most || mesh > most)
@@ -132,6 +141,8 @@ static void try_layout(struct brute *b, struct yokei_layout *l, const int16_t *s
     if (is_outside(b, l) || yokei_predict(b->predictor, l, &p)) return;
     b->n++;
     check_bounds(b, l, stages, &p);
+    if (p.fits && p.bubble <= LARGEST_BUBBLE) b->best_busy = fmin(b->best_busy, p.step_seconds);
+    if (p.fits) b->least_bubble = fmin(b->least_bubble, p.bubble);
     if (p.fits && p.step_seconds < b->best) b->best = p.step_seconds, b->layout = *l;
     yokei_prediction_free(&p);
 }
@@ -200,6 +211,20 @@ static void try_orders(struct brute *b, struct yokei_layout *l)
 
 /* ---- the comparison ---- */
 
+/* A limit of the bubble: the bounds of the bubble must discard no layout that counts. */
+static void compare_busy(const struct brute *b, struct yokei_search_config config)
+{
+    struct yokei_search_result r;
+    config.largest_bubble = LARGEST_BUBBLE;
+    assert_ok(yokei_search(&config, &r));
+    assert_int_equal(r.n_best, isfinite(b->best_busy));
+    if (r.n_best)
+        assert_true(fabs(r.best[0].prediction.step_seconds / b->best_busy - 1) <= 1e-12);
+    else if (isfinite(b->least_bubble))
+        assert_true(r.is_idle && fabs(r.least_idle.prediction.bubble - b->least_bubble) <= 1e-12);
+    yokei_search_result_free(&r);
+}
+
 static void compare(const yoke_model *model, struct yokei_cluster *c, double memory, long *n, int *n_fit)
 {
     draw_cluster(c, memory);
@@ -212,7 +237,9 @@ static void compare(const yoke_model *model, struct yokei_cluster *c, double mem
                                                        .bucket_bytes = draw(2) ? 4096 : 0 },
                                           .n_best = 1,
                                           .most_cuts = 1000000 };
-    struct brute b = { .config = &config.predict, .best = INFINITY };
+    struct brute b = {
+        .config = &config.predict, .best = INFINITY, .best_busy = INFINITY, .least_bubble = INFINITY
+    };
     struct yokei_search_result r;
     assert_ok(yokei_predictor_create(&config.predict, &b.predictor));
     yokei_model_sizes(model, &b.sizes);
@@ -234,6 +261,7 @@ static void compare(const yoke_model *model, struct yokei_cluster *c, double mem
                 b.layout.by_replica, b.layout.n_kinds, b.layout.kind[0], (int)b.layout.micro_batch);
     }
     yokei_search_result_free(&r);
+    compare_busy(&b, config);
     yokei_predictor_destroy(b.predictor);
 }
 

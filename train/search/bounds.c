@@ -570,3 +570,19 @@ yoke_status yokei_bound_shares(yokei_predictor *p, const struct yokei_predict_co
     *seconds_out = low;
     return YOKE_OK;
 }
+
+/* ---- the bubble ---- */
+
+double yokei_bound_bubble(const struct yokei_predict_config *c, const struct yokei_layout *l,
+                          const struct yokei_slot_place *slots)
+{
+    const int64_t unit = l->chunks > 1 ? l->pipeline : 1, units = c->batch / l->micro_batch / unit;
+    const double p = l->pipeline, part = (l->recompute ? 0.5 : 1) / l->chunks;
+    bool alike = true; /* replicas that are alike get equal shares */
+    if (l->pipeline == 1 || l->schedule == YOKEI_PIPELINE_ZB_H1) return 0;
+    if (l->schedule == YOKEI_PIPELINE_NAIVE) return fmax(1 - 1 / (part * p), 0);
+    for (int d = 1; d < l->data && alike; d++) alike = same_kinds(l, slots, 0, d);
+    const int64_t most = alike ? (units + l->data - 1) / l->data : units - l->data + 1;
+    const double m = (double)(most * unit);
+    return fmax(1 + m / (part * p) * expm1(p * log1p(-part / m)), 0);
+}

@@ -26,6 +26,12 @@
  * (5) Messages. Before its first F, stage s gets a message over all hops before it, and if stages send after
  *     W, the gradients go back over them after its last W. So these times come on top of the sum of (2). A
  *     hop carries m v messages in each direction, one after the other, so X >= m v bytes / rate.
+ * (6) Bubble. If the stages send after W, the first stage begins first and ends last, so by (2) it spans at
+ *     least sum_{j < s} C_j + m T_s for every s. C_j is at least a T_j: a is 1 / v, and half of it with
+ *     recomputation, because R repeats at most F. In a span of X the stages work longest if each stage in
+ *     turn takes all that this allows, as in yokei_bound_equal. Then the sum of all m T_s is
+ *     m X / a (1 - (1 - a / m)^p), and no p stages work longer in X. This grows with m. naive: X is at least
+ *     m a times the sum of all T_j. A schedule that sends early has no such bound.
  * All other sums and latencies count as 0, and every stage as if it ran on the fastest kind of its replicas.
  *
  * Memory. The parameters of a stage are at least its parameters / tensor on some rank of each of its tensor
@@ -127,6 +133,9 @@ yoke_status yokei_bound_shares(yokei_predictor *predictor, const struct yokei_pr
 yoke_status yokei_bound_work(yokei_predictor *predictor, const struct yokei_predict_config *config,
                              const struct yokei_layout *layout, const struct yokei_model_sizes *sizes,
                              const int *slots_of_kind, double *seconds_out);
+/** The bound (6) of the mean idle fraction of the stages. 0 with a schedule that sends early. */
+double yokei_bound_bubble(const struct yokei_predict_config *config, const struct yokei_layout *layout,
+                          const struct yokei_slot_place *slots);
 /** `slots` are those of the layout; NULL: they are not known, and the gathers count as 0. */
 yoke_status yokei_bound_optimizer(const struct yokei_predict_config *config,
                                   const struct yokei_layout *layout, const struct yokei_model_sizes *sizes,

@@ -43,6 +43,7 @@ struct yokei_search_progress {
     int64_t n_settings, n_predicted;
     double best_seconds;  /* INFINITY: none yet */
     double bound_seconds; /* no layout that is left is faster */
+    double least_bubble;  /* if a limit of the bubble excludes all layouts so far; else INFINITY */
 };
 
 struct yokei_search_config {
@@ -81,7 +82,7 @@ struct yokei_region {
     int64_t n_refused;   /* settings that the trainer refuses, or whose batch cannot be dealt */
     int64_t n_predicted; /* predictions */
     int64_t n_too_large; /* predictions that do not fit */
-    int64_t n_idle;      /* predictions whose bubble is above the limit */
+    int64_t n_idle;      /* predictions whose bubble is above the limit, and settings by their bound of it */
     double bound;        /* the lowest bound of time of its meshes */
     double best_seconds; /* INFINITY: no layout of it is allowed */
 };

@@ -74,6 +74,19 @@ static double quick_bound(const struct yokei_cut_problem *p)
     return fmax(p->floor, bound);
 }
 
+/*
+ * Whether the bubble of each layout of a setting is above the limit, and no smaller than the least one so
+ * far, which is the answer if no layout is allowed.
+ */
+static bool is_idle(const struct yokei_searching *s, const struct yokei_layout *l,
+                    const struct yokei_places *places)
+{
+    const struct yokei_search_result *r = s->result;
+    if (s->config->largest_bubble <= 0 || (!r->n_best && !r->is_idle)) return false;
+    const double bubble = yokei_bound_bubble(&s->config->predict, l, places->slot) * (1 - NOISE);
+    return bubble > s->config->largest_bubble && (r->n_best || bubble >= r->least_idle.prediction.bubble);
+}
+
 /* Bound one setting, and push it if the bounds do not discard it. */
 static yoke_status push_setting(struct yokei_searching *s, struct yokei_node *n,
                                 const struct yokei_places *places)
@@ -89,6 +102,10 @@ static yoke_status push_setting(struct yokei_searching *s, struct yokei_node *n,
     s->result->counts.n_settings++;
     if (!can_deal(s, &l)) {
         region->n_refused++;
+        return YOKE_OK;
+    }
+    if (is_idle(s, &l, places)) {
+        region->n_idle += !s->is_diving;
         return YOKE_OK;
     }
     count_slots(&l, places, used);
@@ -421,6 +438,11 @@ yoke_status yokei_search_predict(struct yokei_searching *s, const struct yokei_n
     int used[YOKEI_MOST_KINDS];
     double bound;
     YOKE_TRY(places_of(s, &x.layout, &places));
+    if (is_idle(s, &x.layout, &places)) {
+        x.region->n_idle += !s->is_diving;
+        yokei_places_free(&places);
+        return YOKE_OK;
+    }
     count_slots(&x.layout, &places, used);
     yoke_status status = yokei_bound_cuts(s->predictor, c, &x.layout, &s->sizes, places.slot, false,
                                           &problem);
