@@ -8,8 +8,8 @@
 enum { N = 4096 };
 
 /*
- * A stream that waits for a host-armed event holds everything behind it back; the other stream goes on. Without
- * a cache, the launch behind the event is the first one of its kernel, which PoCL then compiles.
+ * A stream that waits for a host-armed event holds everything behind it back; the other stream goes on.
+ * Without a cache, the launch behind the event is the first one of its kernel, which PoCL then compiles.
  */
 static void armed(void **state)
 {
