@@ -40,8 +40,8 @@
     { "sum-shares", CLI_LIBRARY, CLI_TEXT,
       .help = "Shares of the ranks of the job in the work of long sums, such as 3:1. Default: measured" },
     { "reproducible", CLI_LIBRARY, CLI_TEXT,
-      .help = "off or shape. shape: the bits of a sum do not depend on the count, the chunks or the hosts. "
-              "This variable overrides what a program sets. Default: off" },
+      .help = "run or shape. shape: the bits of a sum do not depend on the count, the chunks or the hosts. "
+              "This variable overrides what a program sets. Default: run" },
     { "host-id", CLI_LIBRARY, CLI_TEXT,
       .help = "Ranks with different values of this variable count as ranks on different hosts" },
     { "island", CLI_LIBRARY, CLI_TEXT,
