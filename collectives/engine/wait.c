@@ -166,7 +166,8 @@ static bool waits_for_streams(void)
 /*
  * Before an operation has begun, the end of the device's work is awaited. If the device rings the bell at the
  * end, looks in between would only take the core from a device that is a CPU. Afterwards other ranks are
- * awaited. They ring if they are on this host, and no thread of this rank sleeps there already.
+ * awaited. Ranks of this host wake the thread through shared memory. It sleeps there only if no thread of
+ * this rank waits for operations in a call.
  */
 void yokei_wait_in_thread(void)
 {
@@ -202,6 +203,7 @@ void yokei_wait_in_thread(void)
         pthread_mutex_lock(&p->lock);
         p->asleep_on = w.armed;
     }
+    disarm(&w, 0);
     p->asleep_on = NULL;
 }
 

@@ -40,8 +40,8 @@ struct flag {
 struct yokei_segment {
     _Alignas(64) uint64_t nonce;
     uint64_t bytes;
-    /* The owner's bell: a wake-up counter. The owner sleeps on `rung` while `sleeps` is set. A rank that
-       gives it a message or a free slot rings: it adds to `rung` and wakes the owner. */
+    /* The owner's bell: a wake-up counter. `sleeps` threads of the owner sleep on `rung`. A rank that gives
+       it a message or a free slot rings: it adds to `rung` and wakes the owner. */
     _Alignas(64) _Atomic uint32_t rung;
     _Atomic uint32_t sleeps;
     /* The message of the first peer that found this communicator failed. 0: none, 1: it is being written,
@@ -211,7 +211,7 @@ const struct yokei_control *yokei_shm_alarmed(const yoke_comm *comm)
 uint32_t yokei_shm_sleep_begin(yoke_comm *comm)
 {
     const uint32_t rung = atomic_load(&comm->memory.segment->rung);
-    atomic_store(&comm->memory.segment->sleeps, 1);
+    atomic_fetch_add(&comm->memory.segment->sleeps, 1);
     atomic_thread_fence(memory_order_seq_cst);
     return rung;
 }
@@ -220,7 +220,7 @@ void yokei_shm_sleep_end(yoke_comm *comm, uint32_t rung, uint64_t ns)
 {
     const struct timespec most = { .tv_sec = 0, .tv_nsec = (long)ns };
     if (ns) syscall(SYS_futex, &comm->memory.segment->rung, FUTEX_WAIT, rung, &most, NULL, 0);
-    atomic_store(&comm->memory.segment->sleeps, 0);
+    atomic_fetch_sub(&comm->memory.segment->sleeps, 1);
 }
 
 static yoke_status shm_reserve(yoke_comm *comm, struct yokei_lane *lane, int to, void **room_out)
