@@ -106,12 +106,7 @@ yoke_status bench_cluster_json(const struct bench_cluster *b)
                              "seconds", b->seconds, "tolerance", b->tolerance, "cluster", cluster, "links",
                              links, "ranks", ranks);
     free(cluster);
-    char *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
-    json_decref(root);
-    if (!text) return yoke_fail(YOKE_ENOMEM, "yoke bench cluster: no host memory for the results");
-    puts(text);
-    free(text);
-    return YOKE_OK;
+    return cli_json_print(root, "yoke bench cluster");
 }
 
 void bench_cluster_show(const struct bench_cluster *b)

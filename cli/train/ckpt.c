@@ -9,6 +9,7 @@
 #include "core/base/base.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/exchange/convert.h"
+#include "cli/options/json_values.h"
 
 static const char *const STATES[] = { "complete", "incomplete", "leftover" };
 
@@ -18,15 +19,7 @@ static yoke_status need_words(const struct cli_context *context, const char *ver
     return yoke_fail(YOKE_EINVAL, "yoke ckpt %s: give %s, and nothing else", verb, what);
 }
 
-static yoke_status print_root(json_t *root)
-{
-    char *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
-    json_decref(root);
-    if (!text) return yoke_fail(YOKE_ENOMEM, "no host memory for the results");
-    puts(text);
-    free(text);
-    return YOKE_OK;
-}
+static yoke_status print_root(json_t *root) { return cli_json_print(root, "yoke ckpt"); }
 
 static json_t *list_as_json(const char *dir, const struct yokei_checkpoint_entry *list, size_t n)
 {

@@ -9,6 +9,7 @@
 #include "cli/train/plan_source.h"
 #include "core/base/base.h"
 #include "train/checkpoint/checkpoint.h"
+#include "cli/options/json_values.h"
 
 struct comparison {
     char a[4096], b[4096]; /* paths of the two checkpoints that are compared */
@@ -168,12 +169,7 @@ static yoke_status differences_json(const struct comparison *c)
                              "first_step_of_different_metadata",
                              c->first >= 0 ? json_integer((json_int_t)c->first) : json_null(), "metadata",
                              lines, "tensors", c->tensors);
-    char *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
-    if (root) json_decref(root);
-    if (!text) return yoke_fail(YOKE_ENOMEM, "no host memory for the results");
-    puts(text);
-    free(text);
-    return YOKE_OK;
+    return cli_json_print(root, "yoke ckpt diff");
 }
 
 yoke_status cli_ckpt_diff(const struct cli_context *context)

@@ -47,11 +47,6 @@ void cli_memo_limits(const struct cli_options *o, const struct cli_searched *x, 
     }
 }
 
-static bool is_shown(const struct yokei_memory_part *m)
-{
-    return strcmp(m->name, "staging_shared") && strcmp(m->name, "staging") && strcmp(m->name, "host");
-}
-
 void cli_memo_memory(const struct cli_searched *x, const struct yokei_prediction *p, FILE *to)
 {
     fputs(
@@ -59,16 +54,17 @@ void cli_memo_memory(const struct cli_searched *x, const struct yokei_prediction
         "work and the unused part are parts of the activations.\n\n| stage | device | ranks |",
         to);
     for (const struct yokei_memory_part *m = yokei_memory_parts; m->name; m++)
-        if (is_shown(m)) fprintf(to, " %s |", m->title);
+        if (cli_is_device_part(m)) fprintf(to, " %s |", m->title);
     fputs(" has |\n|---|---|---|", to);
     for (const struct yokei_memory_part *m = yokei_memory_parts; m->name; m++)
-        if (is_shown(m)) fputs("---|", to);
+        if (cli_is_device_part(m)) fputs("---|", to);
     fputs("---|\n", to);
     for (int i = 0; i < p->n_memory; i++) {
         const struct yokei_rank_memory *r = &p->memory[i];
         fprintf(to, "| %d | %s | %d |", r->stage, x->cluster->kind[r->kind].name, r->n_ranks);
         for (const struct yokei_memory_part *m = yokei_memory_parts; m->name; m++)
-            if (is_shown(m)) fprintf(to, " %.2f |", (double)yokei_memory_part_of(&r->report, m) / 1048576.0);
+            if (cli_is_device_part(m))
+                fprintf(to, " %.2f |", (double)yokei_memory_part_of(&r->report, m) / 1048576.0);
         fprintf(to, " %.2f |\n", (double)r->have / 1048576.0);
     }
 }

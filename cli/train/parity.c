@@ -15,6 +15,7 @@
 #include "core/base/base.h"
 #include "train/parity/parity.h"
 #include "train/trainer/trainer.h"
+#include "cli/options/json_values.h"
 
 enum { LONGEST_LIST = 1 << 20 };
 
@@ -175,12 +176,7 @@ static yoke_status results_json(const struct yokei_parity_config *c, const struc
         }
         if (o) json_array_append_new(json_object_get(root, "runs"), o);
     }
-    char *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
-    json_decref(root);
-    if (!text) return yoke_fail(YOKE_ENOMEM, "parity: no host memory for the results");
-    puts(text);
-    free(text);
-    return YOKE_OK;
+    return cli_json_print(root, "yoke parity");
 }
 
 /* The result is the same on all ranks, because each rank has all results. */

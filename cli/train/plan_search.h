@@ -11,6 +11,7 @@
 #include "train/run/loop.h"
 #include "train/search/advice.h"
 #include "train/search/search.h"
+#include "train/trainer/memory.h"
 
 /** The input of a search, for its output. */
 struct cli_searched {
@@ -51,6 +52,8 @@ void cli_ranked_text(const struct cli_searched *searched, const struct yokei_ran
                      size_t bytes);
 /** The layout of a result that has the most tokens per second. */
 const struct yokei_ranked *cli_most_tokens(const struct yokei_search_result *result);
+/** Whether a part of the memory plan is on the device. The others are on the host. */
+bool cli_is_device_part(const struct yokei_memory_part *part);
 /** The stage whose ranks need the largest part of their memory. */
 const struct yokei_rank_memory *cli_tightest(const struct yokei_prediction *prediction);
 

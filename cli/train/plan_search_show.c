@@ -10,6 +10,7 @@
 #include "cli/train/search_advice.h"
 #include "core/base/base.h"
 #include "train/trainer/memory.h"
+#include "cli/options/json_values.h"
 
 static const struct part {
     const char *name, *title;
@@ -134,20 +135,24 @@ void cli_search_difference(const struct cli_searched *x, FILE *to)
     fprintf(to, "\n");
 }
 
+bool cli_is_device_part(const struct yokei_memory_part *m)
+{
+    return strcmp(m->name, "staging_shared") && strcmp(m->name, "staging") && strcmp(m->name, "host");
+}
+
 static void show_memory(const struct cli_searched *x)
 {
     const struct yokei_prediction *p = &x->result->best[0].prediction;
     printf("\nmemory of the first layout, MiB of the rank that needs most\n%5s %-12s %6s", "stage", "device",
            "ranks");
     for (const struct yokei_memory_part *m = yokei_memory_parts; m->name; m++)
-        if (strcmp(m->name, "staging_shared") && strcmp(m->name, "staging") && strcmp(m->name, "host"))
-            printf(" %9s", m->title);
+        if (cli_is_device_part(m)) printf(" %9s", m->title);
     printf(" %9s\n", "has");
     for (int i = 0; i < p->n_memory; i++) {
         const struct yokei_rank_memory *r = &p->memory[i];
         printf("%5d %-12s %6d", r->stage, x->cluster->kind[r->kind].name, r->n_ranks);
         for (const struct yokei_memory_part *m = yokei_memory_parts; m->name; m++)
-            if (strcmp(m->name, "staging_shared") && strcmp(m->name, "staging") && strcmp(m->name, "host"))
+            if (cli_is_device_part(m))
                 printf(" %9.1f", (double)yokei_memory_part_of(&r->report, m) / 1048576.0);
         printf(" %9.1f\n", (double)r->have / 1048576.0);
     }
@@ -290,22 +295,12 @@ yoke_status cli_search_json(const struct cli_searched *x)
         number(x->seconds), "best", best, "regions", regions_json(r), "cheapest",
         cli_goal_cheapest(x->goal, r), "advice", cli_advice_json(x), "measured_seconds",
         x->measured_seconds > 0 ? number(x->measured_seconds) : json_null());
-    char *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
-    json_decref(root);
-    if (!text) return yoke_fail(YOKE_ENOMEM, "yoke plan: no host memory for the results");
-    puts(text);
-    free(text);
-    return YOKE_OK;
+    return cli_json_print(root, "yoke plan");
 }
 
 yoke_status cli_predicted_json(const struct cli_searched *x)
 {
     json_t *root = ranked_json(x, &x->result->best[0]);
     if (root) json_object_set_new(root, "schema", json_integer(1));
-    char *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
-    json_decref(root);
-    if (!text) return yoke_fail(YOKE_ENOMEM, "yoke plan: no host memory for the results");
-    puts(text);
-    free(text);
-    return YOKE_OK;
+    return cli_json_print(root, "yoke plan");
 }

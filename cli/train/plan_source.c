@@ -13,15 +13,10 @@
 #include "parallel/schedule.h"
 #include "train/trainer/memory.h"
 
-static bool is_given(const struct cli_options *o, const char *name)
-{
-    return cli_is_set(o, name) && strcmp(cli_origin(o, name), "default") != 0;
-}
-
 static yoke_status read_model(const struct cli_options *o, struct yokei_plan *p)
 {
     YOKE_TRY(cli_plan_model(cli_text(o, "model"), &p->model));
-    if (is_given(o, "dropout")) yokei_model_set_dropout(&p->model, cli_real(o, "dropout"));
+    if (cli_is_set(o, "dropout")) yokei_model_set_dropout(&p->model, cli_real(o, "dropout"));
     return YOKE_OK;
 }
 
@@ -278,10 +273,10 @@ static yoke_status lay_out_anew(const struct cli_context *context, struct yokei_
     struct yokei_mesh mesh;
     bool anew = p->n_ranks != context->size;
     t->micro_batch = cli_int(o, "micro-batch");
-    if (is_given(o, "zero")) p->zero = cli_int(o, "zero"); /* changes no bits of the result */
-    if (anew) p->comm_shares[0] = p->comm_costs[0] = 0;    /* they belong to other ranks */
-    for (size_t i = 0; i < YOKE_COUNT(mesh_options); i++) anew = anew || is_given(o, mesh_options[i]);
-    if (anew || is_given(o, "shares")) {
+    if (cli_is_set(o, "zero")) p->zero = cli_int(o, "zero"); /* changes no bits of the result */
+    if (anew) p->comm_shares[0] = p->comm_costs[0] = 0;      /* they belong to other ranks */
+    for (size_t i = 0; i < YOKE_COUNT(mesh_options); i++) anew = anew || cli_is_set(o, mesh_options[i]);
+    if (anew || cli_is_set(o, "shares")) {
         yokei_plan_forget_ranks(p);
         p->zero_shares[0] = 0; /* they belong to replicas with other shares */
     }
@@ -290,13 +285,13 @@ static yoke_status lay_out_anew(const struct cli_context *context, struct yokei_
         cli_plan_choices(context, p);
         return YOKE_OK;
     }
-    if (is_given(o, "zero-shares"))
+    if (cli_is_set(o, "zero-shares"))
         YOKE_TRY(read_word_option(o, "zero-shares", p->zero_shares, sizeof p->zero_shares));
     int *widths;
     YOKE_TRY(yokei_plan_widths(p, &widths));
     yoke_status status = yokei_mesh_create(context->size, context->rank, (int)p->data, (int)p->pipeline,
                                            (int)p->tensor, widths, (int)p->chunks, &mesh);
-    if (!status && is_given(o, "shares")) {
+    if (!status && cli_is_set(o, "shares")) {
         if (strcmp(cli_text(o, "shares"), "auto"))
             status = read_shares(cli_text(o, "shares"), &mesh, p, t->micro_batch);
     } else {
@@ -327,7 +322,7 @@ yoke_status cli_plan_from_checkpoint(const struct cli_context *context, const ch
     YOKE_TRY(cli_plan_refuse_others(o, p, folder, false));
     t->resume = t->plan_path = folder;
     YOKE_TRY(add_skips(o, p));
-    if (is_given(o, "steps")) {
+    if (cli_is_set(o, "steps")) {
         if (p->budget_seconds > 0)
             return yoke_fail(YOKE_ECONFIG,
                              "--steps is given, but the run of %s has a budget of time: leave it out",

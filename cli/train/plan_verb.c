@@ -11,6 +11,7 @@
 #include "cli/train/search_choices.h"
 #include "core/base/base.h"
 #include "train/run/forecast.h"
+#include "cli/options/json_values.h"
 
 enum { MOST_DEVICES = 64 };
 
@@ -104,12 +105,7 @@ static yoke_status forecast_json(const struct yokei_training *t, const struct yo
         (json_int_t)t->plan.sequence, "parameters", (json_int_t)f->n_elements, "model_flops", f->model_flops,
         "flops", SUM(f, flops), "recomputed_flops", SUM(f, recomputed), "bubble", f->bubble, "fits",
         (int)f->fits, "why", f->fits ? json_null() : cli_json_text(f->why), "ranks", ranks);
-    char *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
-    json_decref(root);
-    if (!text) return yoke_fail(YOKE_ENOMEM, "yoke plan: no host memory for the results");
-    puts(text);
-    free(text);
-    return YOKE_OK;
+    return cli_json_print(root, "yoke plan");
 }
 
 static void print_line(void *context, const char *text) { fprintf(context, "%s\n", text); }

@@ -10,6 +10,7 @@
 #include "train/exchange/model_folder.h"
 #include "train/plan/run_plan.h"
 #include "train/run/sample.h"
+#include "cli/options/json_values.h"
 
 /* The state of the verb. It is the same on all ranks, except `prints`. */
 struct sampler {
@@ -121,13 +122,8 @@ static yoke_status sample_json(const struct sampler *s)
     fclose(to);
     json_t *value = json_stringn(text, size); /* the text may hold any bytes; JSON holds only UTF-8 */
     json_object_set_new(root, "text", value ? value : json_null());
-    char *line = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     free(text);
-    json_decref(root);
-    if (!line) return yoke_fail(YOKE_ENOMEM, "sample: no host memory for the results");
-    puts(line);
-    free(line);
-    return YOKE_OK;
+    return cli_json_print(root, "yoke sample");
 }
 
 static yoke_status draw_sample(struct sampler *s)

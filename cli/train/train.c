@@ -18,6 +18,7 @@
 #include "cli/train/run_record.h"
 #include "core/base/base.h"
 #include "train/trainer/trainer.h"
+#include "cli/options/json_values.h"
 
 static void show_training_progress(void *context, const struct yokei_training_progress *p)
 {
@@ -182,12 +183,7 @@ static yoke_status training_json(const struct yokei_training *t, const struct yo
         json_object_set_new(root, "word_share", json_real(r->word_share));
         json_object_set_new(root, "words", json_integer((json_int_t)r->n_words));
     }
-    char *line = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
-    json_decref(root);
-    if (!line) return yoke_fail(YOKE_ENOMEM, "train: no host memory for the results");
-    puts(line);
-    free(line);
-    return YOKE_OK;
+    return cli_json_print(root, "yoke train");
 }
 
 /*
