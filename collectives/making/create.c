@@ -292,10 +292,13 @@ yoke_status yoke_comm_abort(yoke_comm *comm, const char *reason)
 {
     if (!comm) return yoke_fail(YOKE_EINVAL, "yoke_comm_abort: no communicator");
     YOKE_TRY(yokei_check_process("yoke_comm_abort", comm));
+    char text[sizeof comm->failure.text];
+    yokei_text(text, sizeof text, "communicator \"%s\": aborted by rank %d: %s", comm->name, comm->rank,
+               reason ? reason : "no reason given");
     pthread_mutex_lock(&yokei_process.lock);
-    yokei_comm_fail(comm, YOKE_EABORTED, yokei_process.world_rank,
-                    "communicator \"%s\": aborted by rank %d: %s", comm->name, comm->rank,
-                    reason ? reason : "no reason given");
+    /* A rank whose other communicators failed passes an error on, which was logged where it began. */
+    yokei_comm_fail_as(comm, YOKE_EABORTED, yokei_process.world_rank, text,
+                       YOKEI_FAIL_REPORT | (yokei_process.faulted ? 0 : YOKEI_FAIL_LOG));
     yokei_settle_failure(comm);
     pthread_mutex_unlock(&yokei_process.lock);
     return YOKE_OK;
