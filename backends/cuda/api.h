@@ -134,7 +134,8 @@ enum {
     F(CUresult, cuMemHostRegister_v2, (void *address, size_t bytes, unsigned flags))                         \
     F(CUresult, cuMemHostUnregister, (void *address))                                                        \
     F(CUresult, cuMemHostGetDevicePointer_v2, (CUdeviceptr * address, void *host, unsigned flags))           \
-    F(CUresult, cuPointerGetAttribute, (void *value, CUpointer_attribute attribute, CUdeviceptr address))    \
+    F(CUresult, cuPointerGetAttributes,                                                                      \
+      (unsigned n, CUpointer_attribute *attributes, void **values, CUdeviceptr address))                     \
     F(CUresult, cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr address))           \
     F(CUresult, cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void *from, size_t bytes, CUstream stream))     \
     F(CUresult, cuMemcpyDtoHAsync_v2, (void *to, CUdeviceptr from, size_t bytes, CUstream stream))           \

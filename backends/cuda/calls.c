@@ -55,11 +55,20 @@ static int host_unlock(const struct yokei_rt *rt, void *memory)
     return cu_of(rt)->cuMemHostUnregister(memory);
 }
 
+/*
+ * An attribute of an address. For an address that CUDA does not know, the call gives 0 and no error. So a tool
+ * that reports the errors of the driver, such as compute-sanitizer, has nothing to report.
+ */
+static CUresult pointer_attribute(const struct yokei_rt *rt, CUpointer_attribute attribute,
+                                  const void *address, void *value)
+{
+    return cu_of(rt)->cuPointerGetAttributes(1, &attribute, &value, at(address));
+}
+
 static enum yokei_rt_place place(const struct yokei_rt *rt, const void *address)
 {
-    int type = 0;
-    if (cu_of(rt)->cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at(address)))
-        return YOKEI_RT_NOWHERE;
+    unsigned type = 0;
+    if (pointer_attribute(rt, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address, &type)) return YOKEI_RT_NOWHERE;
     return type == CU_MEMORYTYPE_HOST     ? YOKEI_RT_ON_HOST
            : type == CU_MEMORYTYPE_DEVICE ? YOKEI_RT_ON_DEVICE
                                           : YOKEI_RT_NOWHERE;
@@ -68,7 +77,7 @@ static enum yokei_rt_place place(const struct yokei_rt *rt, const void *address)
 static bool is_of_other(const struct yokei_rt *rt, const void *address)
 {
     CUcontext context = NULL;
-    return !cu_of(rt)->cuPointerGetAttribute(&context, CU_POINTER_ATTRIBUTE_CONTEXT, at(address)) && context
+    return !pointer_attribute(rt, CU_POINTER_ATTRIBUTE_CONTEXT, address, &context) && context
            && context != cuda_of(rt)->context;
 }
 

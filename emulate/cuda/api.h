@@ -172,6 +172,7 @@ typedef void (*CUhostFn)(void *user_data);
     X(cuMemHostUnregister, 4000, cuMemHostUnregister)                   \
     X(cuMemHostGetDevicePointer, 3020, cuMemHostGetDevicePointer_v2)    \
     X(cuPointerGetAttribute, 4000, cuPointerGetAttribute)               \
+    X(cuPointerGetAttributes, 7000, cuPointerGetAttributes)             \
     X(cuMemGetAddressRange, 3020, cuMemGetAddressRange_v2)              \
     X(cuMemcpyAsync, 4000, cuMemcpyAsync)                               \
     X(cuMemcpyHtoDAsync, 3020, cuMemcpyHtoDAsync_v2)                    \
@@ -247,6 +248,8 @@ CUresult cuMemHostRegister_v2(void *memory, size_t bytes, unsigned int flags);
 CUresult cuMemHostUnregister(void *memory);
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *address_out, void *memory, unsigned int flags);
 CUresult cuPointerGetAttribute(void *value_out, CUpointer_attribute attribute, CUdeviceptr address);
+CUresult cuPointerGetAttributes(unsigned n, CUpointer_attribute *attributes, void **values_out,
+                                CUdeviceptr address);
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *base_out, size_t *bytes_out, CUdeviceptr address);
 
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);

@@ -52,7 +52,9 @@ static const struct lt_algo *const_algo_of(const cublasLtMatmulAlgo_t *algo)
 static uint64_t flags_of(const struct lt_algo *a)
 {
     const struct kind *k = kind_of(a->id);
-    uint64_t inputs = a->in == CUDA_R_16F    ? CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F
+    /* NVIDIA's fastest algorithms for bf16 on an H100 say the flag of f16 */
+    const bool says_f16 = a->in == CUDA_R_16F || (a->in == CUDA_R_16BF && k->split);
+    uint64_t inputs = says_f16               ? CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F
                       : a->in == CUDA_R_16BF ? CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF
                       : k->tf32              ? CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32
                       : k->emulates          ? CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CUDA's calls for memory, copies and fills. */
+#include <string.h>
+
 #include "emulate/cuda/cuda.h"
 
 CUresult cuMemGetInfo_v2(size_t *free_out, size_t *total_out)
@@ -78,12 +80,42 @@ static CUresult describe(CUpointer_attribute attribute, CUdeviceptr address, con
     return CUDA_SUCCESS;
 }
 
+static size_t bytes_of(CUpointer_attribute attribute)
+{
+    switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return 8;
+    default: return 4;
+    }
+}
+
 CUresult cuPointerGetAttribute(void *value_out, CUpointer_attribute attribute, CUdeviceptr address)
 {
     struct pointer pointer;
     const CUresult result = emulate_call_pointer(address, &pointer);
     if (result) return result;
     return value_out ? describe(attribute, address, &pointer, value_out) : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Unlike the call above, this call gives 0 for what it does not know, and no error. */
+CUresult cuPointerGetAttributes(unsigned n, CUpointer_attribute *attributes, void **values_out,
+                                CUdeviceptr address)
+{
+    struct pointer pointer;
+    const CUresult result = emulate_call_pointer(address, &pointer);
+    const bool unknown = result == CUDA_ERROR_INVALID_VALUE;
+    if (!n || !attributes || !values_out) return CUDA_ERROR_INVALID_VALUE;
+    if (result && !unknown) return result;
+    for (unsigned i = 0; i < n; i++) {
+        if (!values_out[i]) return CUDA_ERROR_INVALID_VALUE;
+        memset(values_out[i], 0, bytes_of(attributes[i]));
+        if (!unknown) describe(attributes[i], address, &pointer, values_out[i]);
+    }
+    return CUDA_SUCCESS;
 }
 
 /* ---- copies ---- */

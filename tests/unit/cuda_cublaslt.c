@@ -149,6 +149,7 @@ static const char *algorithms(void)
     yokei_algorithm_used(device, YOKE_OP_gemm, text, sizeof text);
     /* The stand-in prefers parts in the result's type wherever it may. Parts in f32 are what is left. */
     WANT(strstr(text, ",splitk=4,reduction=2,"));
+    WANT(!strncmp(text, "algo=21,", 8)); /* says the flag of f16, as NVIDIA's fastest ones for bf16 do */
     WANT(multiplies(device, &f32));
     yokei_algorithm_used(device, YOKE_OP_gemm, text, sizeof text);
     /* Its first algorithms for f32 shorten the inputs, and are left out. */

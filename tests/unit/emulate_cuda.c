@@ -167,6 +167,14 @@ static void memory(void)
     OK(cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, q + 9));
     CHECK(type == CU_MEMORYTYPE_DEVICE);
     GIVES(CUDA_ERROR_INVALID_VALUE, cu.cuPointerGetAttribute(&type, 2, (CUdeviceptr)(uintptr_t)&type));
+    CUpointer_attribute asked[] = { CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_RANGE_SIZE };
+    size_t range = 7;
+    void *values[] = { &type, &range };
+    OK(cu.cuPointerGetAttributes(2, asked, values, q + 9));
+    CHECK(type == CU_MEMORYTYPE_DEVICE && range == 10);
+    OK(cu.cuPointerGetAttributes(2, asked, values, (CUdeviceptr)(uintptr_t)&type)); /* knows nothing of it */
+    CHECK(!type && !range);
+    GIVES(CUDA_ERROR_INVALID_VALUE, cu.cuPointerGetAttributes(0, asked, values, q));
     GIVES(CUDA_ERROR_INVALID_VALUE, cu.cuMemFree_v2(p + 1));
     OK(cu.cuMemFree_v2(0));
     OK(cu.cuMemFree_v2(p));
