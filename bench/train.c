@@ -12,11 +12,13 @@
  * the larger of (operations / matrix peak) and (bytes / copy rate), divided by the operation's time. Both
  * limits are measured in the same run. The part of the step's time that is in no operation is printed too.
  *
- * Usage: train [-ok] [-r ROUNDS] [-T LENGTH] [device [precision [batch [model]]]]
+ * Usage: train [-cok] [-r ROUNDS] [-T LENGTH] [device [precision [batch [model]]]]
  *            defaults: host f32 8 micro, with the model's longest sequences
  *        train -R [-ok] [-r ROUNDS] [ROW...]
  *            the rows below, all or some, with their goals; -l lists them
- *   -o: only Yoke's side, nothing beside it. -k: operations by kind of layer.
+ *   -o: only Yoke's side, nothing beside it. -k: operations by kind of layer. -c: torch.compile on the other side.
+ * On a GPU, PyTorch uses this GPU too. TORCH_PYTHON names another Python, and top_srcdir another folder with
+ * bench/train_torch.py.
  */
 #include <math.h>
 #include <omp.h>
@@ -46,7 +48,7 @@ static const struct row rows[] = {
 };
 
 struct options {
-    bool alone;
+    bool alone, compiles;
     int rounds;
     const char *llmc; /* llm.c's folder; NULL: none */
 };
@@ -126,16 +128,33 @@ static yoke_status write_inputs(struct side *s, const char *weights, const char 
     return status;
 }
 
-static yoke_status start_torch(struct side *s, const char *precision, struct rival *r, bool *started_out)
+static const char *variable_or(const char *name, const char *otherwise)
 {
-    char weights[64], tokens[64], numbers[5][16];
+    const char *value = getenv(name);
+    return value && *value ? value : otherwise;
+}
+
+/* The device of PyTorch that is Yoke's GPU, as PyTorch calls it. PyTorch for AMD's GPUs says "cuda" too. */
+static void name_torch_device(const yoke_device *device, char *name, size_t bytes)
+{
+    const struct yoke_device_info *info = yoke_device_info(device);
+    const bool gpu = !strcmp(info->backend, "cuda") || !strcmp(info->backend, "hip");
+    snprintf(name, bytes, gpu ? "cuda:%d" : "cpu", info->index);
+}
+
+static yoke_status start_torch(struct side *s, const char *precision, bool compiles, struct rival *r,
+                               bool *started_out)
+{
+    char weights[64], tokens[64], numbers[5][16], device[16], script[4096];
+    snprintf(script, sizeof script, "%s/bench/train_torch.py", variable_or("top_srcdir", SOURCES));
+    name_torch_device(s->device, device, sizeof device);
     snprintf(weights, sizeof weights, "/tmp/yoke-bench-%d.safetensors", (int)getpid());
     snprintf(tokens, sizeof tokens, "/tmp/yoke-bench-%d.tokens", (int)getpid());
     const int64_t values[5] = { s->config.n_layer, s->config.n_head, s->batch, s->T, omp_get_max_threads() };
     for (int i = 0; i < 5; i++) snprintf(numbers[i], sizeof numbers[i], "%lld", (long long)values[i]);
     YOKE_TRY(write_inputs(s, weights, tokens));
-    char *argv[] = { "/usr/bin/python3",
-                     SOURCES "/bench/train_torch.py",
+    char *argv[] = { (char *)(uintptr_t)variable_or("TORCH_PYTHON", "/usr/bin/python3"),
+                     script,
                      weights,
                      tokens,
                      numbers[0],
@@ -144,6 +163,8 @@ static yoke_status start_torch(struct side *s, const char *precision, struct riv
                      numbers[3],
                      (char *)(uintptr_t)precision,
                      numbers[4],
+                     device,
+                     compiles ? "compile" : "eager",
                      NULL };
     *started_out = start_rival(r, argv);
     unlink(weights);
@@ -212,13 +233,14 @@ static yoke_status compare(struct side *s, const struct row *row, const struct o
     bool has_torch = false;
     double first, seconds;
     const bool has_llmc = row->llmc > 0 && o->llmc;
-    yoke_status status = start_torch(s, row->precision, &r, &has_torch);
+    yoke_status status = start_torch(s, row->precision, o->compiles, &r, &has_torch);
     if (!status && has_llmc) status = bench_llmc_write(s, &llmc);
     if (!status) status = own_step(s, &first, &seconds); /* compiles the kernels; its loss is compared */
     if (!status && has_torch)
         status = beside_torch(s, row, o, &r, first);
     else if (!status)
-        printf("  (no /usr/bin/python3 with torch: apt-get install python3-torch)\n");
+        printf("  (no %s with torch: apt-get install python3-torch, or set TORCH_PYTHON)\n",
+               variable_or("TORCH_PYTHON", "/usr/bin/python3"));
     stop_rival(&r);
     if (!status && has_llmc)
         status = beside_llmc(s, row, o, &llmc, first);
@@ -376,9 +398,11 @@ int main(int argc, char **argv)
     struct row own = { "step", "host", "f32", "micro", 8, 0, 0, 0 };
     bool by_row = false;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    for (int c; (c = getopt(argc, argv, "kolRr:T:")) != -1;) {
+    for (int c; (c = getopt(argc, argv, "ckolRr:T:")) != -1;) {
         if (c == 'o')
             o.alone = true;
+        else if (c == 'c')
+            o.compiles = true;
         else if (c == 'k')
             by_layer = true;
         else if (c == 'R')
