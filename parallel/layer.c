@@ -29,12 +29,12 @@ yoke_status yoke_layer_bytes(const yoke_layer *layer, const struct yoke_shape *s
 }
 
 void yoke_layer_output(const yoke_layer *layer, const struct yoke_shape *shape, int64_t *rows_out,
-                       int64_t *columns_out)
+                       int64_t *columns_out, int64_t *ld_out)
 {
     const struct yoke_range rows = yoke_place_rows(shape->place, shape->B * shape->T);
     *rows_out = rows.end - rows.begin;
-    *columns_out = layer->out;
-    if (layer->type->output) layer->type->output(layer, shape, rows_out, columns_out);
+    *columns_out = *ld_out = layer->out;
+    if (layer->type->output) layer->type->output(layer, shape, rows_out, columns_out, ld_out);
 }
 
 static yoke_status check_place(const yoke_layer *layer, const struct yoke_place *place)

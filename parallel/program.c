@@ -129,9 +129,9 @@ static size_t boundary_bytes(struct lowering *w, int micro_batch, int layer)
     struct sizes *z = sizes_of(w, layer, micro_batch);
     if (!(z->known & 1U << YOKE_N_PARTS)) {
         const struct yoke_shape shape = shape_of(w, micro_batch);
-        int64_t rows, columns;
-        yoke_layer_output(w->job->layers[layer], &shape, &rows, &columns);
-        z->output = (size_t)(rows * columns) * yoke_dtype_bytes(shape.dtype);
+        int64_t rows, columns, ld;
+        yoke_layer_output(w->job->layers[layer], &shape, &rows, &columns, &ld);
+        z->output = (size_t)(rows * ld) * yoke_dtype_bytes(shape.dtype);
         z->known |= 1U << YOKE_N_PARTS;
     }
     return z->output;

@@ -236,11 +236,11 @@ struct yoke_layer_type {
      */
     yoke_status (*check)(const yoke_layer *layer, const struct yoke_place *place);
     /**
-     * The shape of the part of y that this rank holds, if it is not [yoke_place_rows(B*T), layer->out]. May
-     * be NULL.
+     * The shape of the part of y that this rank holds, if it is not [yoke_place_rows(B*T), layer->out] with
+     * ld = layer->out. May be NULL.
      */
     void (*output)(const yoke_layer *layer, const struct yoke_shape *shape, int64_t *rows_out,
-                   int64_t *columns_out);
+                   int64_t *columns_out, int64_t *ld_out);
     /** Describe parameter `index` for a rank at `place`. Returns false if there is no such parameter. */
     bool (*parameter)(const yoke_layer *layer, const struct yoke_place *place, int index,
                       struct yoke_parameter *out);
@@ -272,11 +272,13 @@ struct yoke_layer {
 yoke_status yoke_layer_bytes(const yoke_layer *layer, const struct yoke_shape *shape, enum yoke_part part,
                              size_t *bytes_out);
 /**
- * The shape of the layer's output on this rank. If a head's vocabulary is divided, the rank has the logits of
- * its own words for all rows.
+ * The shape of the layer's output on this rank, and its leading dimension: row r begins at element r * ld, and
+ * the output has rows * ld elements. If a head's vocabulary is divided, the rank has the logits of its own
+ * words for all rows. A head rounds ld up, so that each row begins at a multiple of 16 bytes. Nothing writes
+ * the elements between two rows.
  */
 void yoke_layer_output(const yoke_layer *layer, const struct yoke_shape *shape, int64_t *rows_out,
-                       int64_t *columns_out);
+                       int64_t *columns_out, int64_t *ld_out);
 /**
  * Refuse a place where the layer cannot run. All ranks that share the layer's tensors refuse alike. Examples
  * are shares that leave one rank without a head, and parameters that are neither divided nor declared as

@@ -86,10 +86,10 @@ static yoke_dtype wide_of(const struct side *s) { return yoke_dtype_wide(s->shap
 /* The number of elements of the tensor between layers l - 1 and l. */
 static int64_t boundary(const struct side *s, int l)
 {
-    int64_t rows, columns;
+    int64_t rows, columns, ld;
     if (l == 0) return 0;
-    yoke_layer_output(yoke_model_layer(s->model, l - 1), &s->shape, &rows, &columns);
-    return rows * columns;
+    yoke_layer_output(yoke_model_layer(s->model, l - 1), &s->shape, &rows, &columns, &ld);
+    return rows * ld;
 }
 
 static yoke_status put(struct side *s, void *to, yoke_dtype dtype, const float *values, int64_t n)
@@ -352,19 +352,19 @@ static yoke_status compare_gradients(struct side *whole, struct side *dealt, str
 
 /*
  * Compare `got`, this rank's rows of a tensor [rows, columns] (or columns, for a head), with the whole
- * tensor.
+ * tensor. Row r of `got` begins at element r * own_ld, and of the whole tensor at r * ld.
  */
 static double ratio_of(const struct side *s, const float *got, const float *whole, int64_t n_own,
-                       int64_t columns, int64_t first_column, int64_t own_columns)
+                       int64_t columns, int64_t ld, int64_t first_column, int64_t own_columns, int64_t own_ld)
 {
     const struct yoke_range rows = own_columns == columns ? yoke_place_rows(&s->place, N)
                                                           : (struct yoke_range){ 0, N };
     double sums[2] = { 0, 0 };
-    if ((rows.end - rows.begin) * own_columns != n_own) return INFINITY;
+    if ((rows.end - rows.begin) * own_ld != n_own) return INFINITY;
     for (int64_t r = rows.begin; r < rows.end; r++)
         for (int64_t c = 0; c < own_columns; c++) {
-            const double e = (double)whole[r * columns + first_column + c],
-                         g = (double)got[(r - rows.begin) * own_columns + c];
+            const double e = (double)whole[r * ld + first_column + c],
+                         g = (double)got[(r - rows.begin) * own_ld + c];
             sums[0] += (g - e) * (g - e);
             sums[1] += e * e;
         }
@@ -377,11 +377,13 @@ static yoke_status compare(struct side *whole, struct side *dealt, const float *
 {
     const yoke_layer *last = yoke_model_layer(whole->model, whole->end - 1);
     const bool ends = last->type->gradient_until == YOKE_UNTIL_F;
-    int64_t rows, columns;
-    yoke_layer_output(last, &dealt->shape, &rows, &columns);
+    int64_t rows, columns, ld, own_ld;
+    yoke_layer_output(last, &whole->shape, &rows, &columns, &ld);
+    yoke_layer_output(last, &dealt->shape, &rows, &columns, &own_ld);
     const struct yoke_range words = yoke_place_range(&dealt->place, last->out);
     *v = (struct verdict){ .same = true, .slices = true };
-    v->y = ratio_of(dealt, y_dealt, y_whole, rows * columns, last->out, ends ? words.begin : 0, columns);
+    v->y = ratio_of(dealt, y_dealt, y_whole, rows * own_ld, last->out, ld, ends ? words.begin : 0, columns,
+                    own_ld);
     if (ends) {
         float expected[N], got[N];
         YOKE_TRY(get(whole, whole->losses, wide_of(whole), expected, N));
@@ -394,7 +396,7 @@ static yoke_status compare(struct side *whole, struct side *dealt, const float *
         float *expected = malloc((size_t)n * 4), *got = malloc((size_t)n_own * 4 + 1);
         YOKE_TRY(get(whole, whole->dy[whole->first], whole->shape.dtype, expected, n));
         YOKE_TRY(get(dealt, dealt->dy[dealt->first], dealt->shape.dtype, got, n_own));
-        v->dx = ratio_of(dealt, got, expected, n_own, n / N, 0, n / N);
+        v->dx = ratio_of(dealt, got, expected, n_own, n / N, n / N, 0, n / N, n / N);
         free(expected), free(got);
     }
     return compare_gradients(whole, dealt, v);

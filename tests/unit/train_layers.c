@@ -119,7 +119,7 @@ static void set_up(struct bench *b, const struct subject *subject, int64_t batch
 {
     const struct yoke_layer_type *type = subject->type;
     const struct yoke_place *place = subject->place;
-    int64_t y_rows, y_columns;
+    int64_t y_rows, y_columns, y_ld;
     memset(b, 0, sizeof *b);
     assert_ok(yoke_device_open("reference", NULL, &b->device));
     assert_ok(yoke_stream_create(b->device, &b->stream));
@@ -134,8 +134,8 @@ static void set_up(struct bench *b, const struct subject *subject, int64_t batch
     size_t rows = (size_t)(batch * T);
     const struct yoke_range own = yoke_place_rows(place, batch * T);
     b->n_x = (size_t)((own.end - own.begin) * b->layer->in);
-    yoke_layer_output(b->layer, &b->shape, &y_rows, &y_columns);
-    b->n_y = (size_t)(y_rows * y_columns);
+    yoke_layer_output(b->layer, &b->shape, &y_rows, &y_columns, &y_ld);
+    b->n_y = (size_t)(y_rows * y_ld);
     for (int part = 0; part < YOKE_N_PARTS; part++) {
         assert_ok(yoke_layer_bytes(b->layer, &b->shape, (enum yoke_part)part, &b->part_bytes[part]));
         b->part[part] = guarded(b, b->part_bytes[part]);

@@ -142,14 +142,14 @@ static size_t kept_by_block(const struct yoke_gpt2_config *g, int64_t B, int64_t
     size_t sum = 0;
     assert_ok(yoke_model_gpt2(g, &model));
     for (int l = 1; l <= 2; l++) {
-        int64_t rows, columns;
+        int64_t rows, columns, ld;
         for (int part = 0; part < YOKE_B_TO_W; part++) {
             size_t bytes;
             assert_ok(yoke_layer_bytes(yoke_model_layer(model, l), &shape, (enum yoke_part)part, &bytes));
             sum += bytes;
         }
-        yoke_layer_output(yoke_model_layer(model, l - 1), &shape, &rows, &columns);
-        sum += (size_t)(rows * columns) * 2;
+        yoke_layer_output(yoke_model_layer(model, l - 1), &shape, &rows, &columns, &ld);
+        sum += (size_t)(rows * ld) * 2;
     }
     assert_ok(yoke_model_destroy(model));
     return sum;

@@ -93,10 +93,10 @@ static void memory_of_four(void **state)
         assert_ok(yoke_layer_bytes(attention, &shape, YOKE_B_TO_W, &bytes));
         assert_int_equal(bytes, ROWS * 3 * C * NARROW / (k ? RANKS : 1) + 2 * C * WIDE
                                     + (k == 2 ? ROWS * C * NARROW : 0));
-        int64_t rows, columns;
-        yoke_layer_output(attention, &shape, &rows, &columns);
-        assert_true(rows == (k == 2 ? ROWS / RANKS : ROWS) && columns == C);
-        yoke_layer_output(head, &shape, &rows, &columns);
+        int64_t rows, columns, ld;
+        yoke_layer_output(attention, &shape, &rows, &columns, &ld);
+        assert_true(rows == (k == 2 ? ROWS / RANKS : ROWS) && columns == C && ld == C);
+        yoke_layer_output(head, &shape, &rows, &columns, &ld);
         assert_true(rows == ROWS && columns == (k ? 256 / RANKS : 256));
     }
     assert_ok(yoke_model_destroy(model));

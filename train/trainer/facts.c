@@ -162,6 +162,21 @@ void yokei_step_facts_scan(yoke_dtype dtype, const void *values, int64_t n, floa
     *n_bad += bad;
 }
 
+/* Scan elements first to first + n of an output, without the elements between two rows. */
+static void scan_rows(yoke_dtype dtype, const void *values, int64_t first, int64_t n, int64_t columns,
+                      int64_t ld, struct yokei_layer_facts *l)
+{
+    for (int64_t at = first; at < first + n;) {
+        const int64_t column = at % ld, to_next = ld - column, end = YOKE_MIN(first + n, at + to_next);
+        const int64_t some = YOKE_MIN(end - at, columns - column);
+        if (some > 0)
+            yokei_step_facts_scan(dtype,
+                                  (const char *)values + (size_t)(at - first) * yoke_dtype_bytes(dtype), some,
+                                  &l->largest, &l->outputs_bad);
+        at = end;
+    }
+}
+
 yoke_status yokei_step_facts_output(void *context, const struct yokei_instruction *i,
                                     const struct yoke_layer_call *call)
 {
@@ -170,15 +185,15 @@ yoke_status yokei_step_facts_output(void *context, const struct yokei_instructio
     struct yokei_layer_facts *l = &f->layer[i->layer];
     const yoke_dtype dtype = call->shape->dtype;
     const int64_t bad_before = l->outputs_bad;
-    int64_t rows, columns;
-    yoke_layer_output(yoke_model_layer(t->model, i->layer), call->shape, &rows, &columns);
+    int64_t rows, columns, ld;
+    yoke_layer_output(yoke_model_layer(t->model, i->layer), call->shape, &rows, &columns, &ld);
     const void *seen = yoke_host_ptr(t->device, call->y);
-    const int64_t all = rows * columns,
+    const int64_t all = rows * ld,
                   n = seen || f->is_traced ? all : YOKE_MIN(all, MOST_OUTPUTS - l->n_outputs);
     l->n_outputs += n;
     if (seen) {
         YOKE_TRY(yoke_stream_sync(call->stream));
-        yokei_step_facts_scan(dtype, seen, n, &l->largest, &l->outputs_bad);
+        scan_rows(dtype, seen, 0, n, columns, ld, l);
     }
     for (int64_t at = 0; at < n && !seen; at += OUTPUTS) {
         const int64_t some = YOKE_MIN(n - at, (int64_t)OUTPUTS);
@@ -186,7 +201,7 @@ yoke_status yokei_step_facts_output(void *context, const struct yokei_instructio
         YOKE_TRY(yoke_copy_to_host(call->stream, f->outputs, (const char *)call->y + (size_t)at * bytes,
                                    (size_t)some * bytes));
         YOKE_TRY(yoke_stream_sync(call->stream));
-        yokei_step_facts_scan(dtype, f->outputs, some, &l->largest, &l->outputs_bad);
+        scan_rows(dtype, f->outputs, at, some, columns, ld, l);
     }
     if (l->outputs_bad > bad_before && (f->bad_layer < 0 || i->layer < f->bad_layer)) {
         f->bad_layer = i->layer;

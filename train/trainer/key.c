@@ -71,15 +71,16 @@ static void put_layer(struct yokei_key *k, const yoke_layer *layer, const struct
 /* Put the sizes of a layer's parts for a micro-batch. */
 static yoke_status put_sizes(struct yokei_key *k, const yoke_layer *layer, const struct yoke_shape *shape)
 {
-    int64_t rows, columns;
+    int64_t rows, columns, ld;
     for (int part = 0; part < YOKE_N_PARTS; part++) {
         size_t bytes;
         YOKE_TRY(yoke_layer_bytes(layer, shape, (enum yoke_part)part, &bytes));
         yokei_key_number(k, (int64_t)bytes);
     }
-    yoke_layer_output(layer, shape, &rows, &columns);
+    yoke_layer_output(layer, shape, &rows, &columns, &ld);
     yokei_key_number(k, rows);
     yokei_key_number(k, columns);
+    yokei_key_number(k, ld);
     return YOKE_OK;
 }
 

@@ -396,20 +396,21 @@ static yoke_status run_logits(yoke_trainer *t, const int32_t *tokens, int64_t po
     const struct yoke_shape shape = { sizeof shape,       s->dtype,      1,
                                       t->config.sequence, YOKE_EVALUATE, &t->plan.place };
     yoke_stream *stream = t->stream[YOKEI_COMPUTE];
-    int64_t rows, columns;
+    int64_t rows, columns, ld;
     yokei_step_set_up(t, &t->plan.logits_job, p);
     YOKE_TRY(yokei_step_load(t, tokens, tokens, t->config.sequence));
     YOKE_TRY(yokei_run(&t->machine, 0, p->n));
     YOKE_TRY(yokei_step_drain(t));
     if (t->plan.mesh.s < t->plan.mesh.pipeline - 1) return YOKE_OK;
-    yoke_layer_output(yoke_model_layer(t->model, t->model->n_layers - 1), &shape, &rows, &columns);
+    yoke_layer_output(yoke_model_layer(t->model, t->model->n_layers - 1), &shape, &rows, &columns, &ld);
     const int64_t first = columns < V ? yoke_place_range(&t->plan.place, V).begin : 0;
-    const size_t bytes = (size_t)columns * yoke_dtype_bytes(s->dtype);
+    const size_t bytes = (size_t)columns * yoke_dtype_bytes(s->dtype),
+                 place = (size_t)(position * ld) * yoke_dtype_bytes(s->dtype);
     void *row = malloc(bytes);
     if (!row) return yoke_fail(YOKE_ENOMEM, "yoke_trainer_logits: no host memory");
     const struct yokei_buffer *y = &p->buffer[p->instruction[p->n - 1].y];
-    yoke_status status = yoke_copy_to_host(
-        stream, row, yoke_at(t->base, s->bytes + y->offset + (size_t)position * bytes), bytes);
+    yoke_status status = yoke_copy_to_host(stream, row, yoke_at(t->base, s->bytes + y->offset + place),
+                                           bytes);
     if (!status) status = yoke_stream_sync(stream);
     if (!status) status = yokei_annotate_read(&t->machine);
     if (!status && (columns < V || t->plan.mesh.t == 0))
