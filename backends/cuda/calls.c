@@ -56,8 +56,8 @@ static int host_unlock(const struct yokei_rt *rt, void *memory)
 }
 
 /*
- * An attribute of an address. For an address that CUDA does not know, the call gives 0 and no error. So a tool
- * that reports the errors of the driver, such as compute-sanitizer, has nothing to report.
+ * An attribute of an address. For an address that CUDA does not know, the call gives 0 and no error. So a
+ * tool that reports the errors of the driver, such as compute-sanitizer, has nothing to report.
  */
 static CUresult pointer_attribute(const struct yokei_rt *rt, CUpointer_attribute attribute,
                                   const void *address, void *value)

@@ -272,10 +272,10 @@ struct yoke_layer {
 yoke_status yoke_layer_bytes(const yoke_layer *layer, const struct yoke_shape *shape, enum yoke_part part,
                              size_t *bytes_out);
 /**
- * The shape of the layer's output on this rank, and its leading dimension: row r begins at element r * ld, and
- * the output has rows * ld elements. If a head's vocabulary is divided, the rank has the logits of its own
- * words for all rows. A head rounds ld up, so that each row begins at a multiple of 16 bytes. Nothing writes
- * the elements between two rows.
+ * The shape of the layer's output on this rank, and its leading dimension: row r begins at element r * ld,
+ * and the output has rows * ld elements. If a head's vocabulary is divided, the rank has the logits of its
+ * own words for all rows. A head rounds ld up, so that each row begins at a multiple of 16 bytes. Nothing
+ * writes the elements between two rows.
  */
 void yoke_layer_output(const yoke_layer *layer, const struct yoke_shape *shape, int64_t *rows_out,
                        int64_t *columns_out, int64_t *ld_out);

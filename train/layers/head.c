@@ -19,8 +19,8 @@ struct fields {
 };
 
 /*
- * Each row of logits begins at a multiple of 16 bytes. Otherwise the vocabulary of GPT-2, 50257, would leave only
- * the slow algorithms of libraries, which load single elements.
+ * Each row of logits begins at a multiple of 16 bytes. Otherwise the vocabulary of GPT-2, 50257, would leave
+ * only the slow algorithms of libraries, which load single elements.
  */
 static int64_t row_of(int64_t words, yoke_dtype dtype)
 {
