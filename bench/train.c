@@ -16,7 +16,7 @@
  *            defaults: host f32 8 micro, with the model's longest sequences
  *        train -R [-ok] [-r ROUNDS] [ROW...]
  *            the rows below, all or some, with their goals; -l lists them
- *   -o: only Yoke's side, nothing beside it. -k: operations by kind of layer. -c: PyTorch's model is compiled.
+ *   -o: only Yoke's side, nothing beside it. -k: operations by kind of layer. -c: compile the other side.
  * On a GPU, PyTorch uses this GPU too. TORCH_PYTHON names another Python, and top_srcdir another folder with
  * bench/train_torch.py.
  */
