@@ -57,10 +57,14 @@ struct yokei_gpu_division {
     size_t part_bytes; /* bytes of the product in scratch memory */
 };
 
-/** How the library multiplies: the division, the first and the last piece. Others are like the first. */
+/**
+ * How the library multiplies: the division, the first and the last piece. Others are like the first. If
+ * has_tail is true, a product of its own has the last columns of C, or the last summands. It runs first.
+ */
 struct yokei_gpu_library_plan {
     struct yokei_gpu_division division;
-    struct yokei_gpu_product first, last;
+    struct yokei_gpu_product first, last, tail;
+    bool has_tail;
     size_t scratch_bytes;
 };
 

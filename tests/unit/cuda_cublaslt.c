@@ -104,6 +104,46 @@ static const struct product f16 = { .dtype = YOKE_F16, .M = 24, .N = 40, .K = 32
 static const struct product bf16 = { .dtype = YOKE_BF16, .M = 24, .N = 40, .K = 32 };
 static const struct product deep = { .dtype = YOKE_BF16, .M = 16, .N = 32, .K = 640 };
 
+/*
+ * Rows of 16-bit numbers that begin at multiples of 16 bytes, and do not end there. Two products run, and each
+ * column and each summand is in one of them. The numbers are small and whole, so all sums are exact.
+ */
+static const char *rows_with_a_tail(void)
+{
+    enum { M = 256, LONG = 1025, SHORT = 1024, LD = 1032, BYTES = 2 * LONG * LD };
+    static uint16_t a[M * LD], b[LONG * LD];
+    static float c[M * LD];
+    OPEN(device);
+    yoke_stream *stream;
+    char *d = NULL;
+    WANT(!yoke_stream_create(device, &stream) && !yoke_stream_reserve(stream, 40 << 20));
+    WANT(!yoke_alloc(device, 4 * BYTES, (void **)&d));
+    for (int i = 0; i < M * LD; i++) a[i] = short_of(YOKE_BF16, i % 3);
+    for (int i = 0; i < LONG * LD; i++) b[i] = short_of(YOKE_BF16, (int)(i * 7L % 3));
+    WANT(!yoke_copy_to_device(stream, d, a, sizeof a)
+         && !yoke_copy_to_device(stream, d + BYTES, b, sizeof b));
+    WANT(!yoke_copy_to_device(stream, d + 2 * BYTES, c, sizeof c));
+    for (int long_k = 0; long_k < 2; long_k++) {
+        const int64_t N = long_k ? SHORT : LONG, K = long_k ? LONG : SHORT;
+        const uint64_t before = launches("cublasLtMatmul");
+        WANT(!yoke_gemm(stream, &YOKE_ARGS(gemm, .dtype = YOKE_BF16, .out_dtype = YOKE_F32, .M = M, .N = N,
+                                           .K = K, .batch = 1, .a = d, .lda = LD, .b = d + BYTES, .ldb = LD,
+                                           .c = d + 2 * BYTES, .ldc = LD, .alpha = 1)));
+        WANT(!yoke_copy_to_host(stream, c, d + 2 * BYTES, sizeof c) && !yoke_stream_sync(stream));
+        WANT(launches("cublasLtMatmul") - before == 2);
+        for (int64_t m = 0; m < M; m += 51)
+            for (int64_t n = 0; n < N; n++) {
+                long sum = 0;
+                for (int64_t k = 0; k < K; k++) sum += (m * LD + k) % 3 * ((k * LD + n) * 7 % 3);
+                WANT(c[m * LD + n] == (float)sum);
+            }
+    }
+    yoke_free(device, d);
+    yoke_stream_destroy(stream);
+    yoke_device_close(device);
+    return NULL;
+}
+
 /* The variant that the last product ran by, and the algorithm. */
 static const char *used(yoke_device *device)
 {
@@ -333,6 +373,7 @@ static void library(void **state)
     cuda_in_child("YOKE_EMULATE_DELAY_US", "2000", by_library); /* the commands keep the stream's order */
     cuda_in_child("YOKE_EMULATE", "cuda:8.0", by_library);
     cuda_in_child("YOKE_EMULATE_SEED", "1", algorithms);
+    cuda_in_child("YOKE_EMULATE_SEED", "1", rows_with_a_tail);
     cuda_in_child("YOKE_EMULATE_SEED", "1", refused_algorithms);
     cuda_in_child("YOKE_EMULATE_SEED", "1", unaligned);
 }
