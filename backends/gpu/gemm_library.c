@@ -58,9 +58,9 @@ static int64_t rest_of_row(int64_t n, int64_t ld, int64_t stride, yoke_dtype dty
 
 /*
  * Divide a product of 16-bit types whose rows end in the middle of 16 bytes, such as the logits of 50257
- * words. The algorithms of cuBLASLt for such a product reach a ninth of an H100's speed. One more product takes
- * the last columns of C, or the last summands, and `rest` has whole rows of 16 bytes. Summands are only divided
- * if C is f32, because C would be rounded twice otherwise.
+ * words. The algorithms of cuBLASLt for such a product reach a ninth of an H100's speed. One more product
+ * takes the last columns of C, or the last summands, and `rest` has whole rows of 16 bytes. Summands are only
+ * divided if C is f32, because C would be rounded twice otherwise.
  */
 static bool cut_tail(const struct yoke_gemm_args *args, struct yoke_gemm_args *rest,
                      struct yoke_gemm_args *tail)

@@ -105,8 +105,8 @@ static const struct product bf16 = { .dtype = YOKE_BF16, .M = 24, .N = 40, .K = 
 static const struct product deep = { .dtype = YOKE_BF16, .M = 16, .N = 32, .K = 640 };
 
 /*
- * Rows of 16-bit numbers that begin at multiples of 16 bytes, and do not end there. Two products run, and each
- * column and each summand is in one of them. The numbers are small and whole, so all sums are exact.
+ * Rows of 16-bit numbers that begin at multiples of 16 bytes, and do not end there. Two products run, and
+ * each column and each summand is in one of them. The numbers are small and whole, so all sums are exact.
  */
 static const char *rows_with_a_tail(void)
 {
