@@ -59,6 +59,7 @@ yoke_SOURCES += \
 	cli/train/dashboards.c cli/train/dashboards.h cli/train/ckpt.c cli/train/ckpt_diff.c cli/train/parity.c cli/train/plan_verb.c cli/train/plan_fixed.c cli/train/plan_fixed.h cli/train/plan_model.c cli/train/plan_model.h cli/train/plan_search.c cli/train/plan_search.h cli/train/plan_search_show.c cli/train/plan_source.c \
 	cli/train/plan_source.h cli/train/run_record.c cli/train/run_record.h cli/train/sample.c cli/train/tokenize.c cli/train/train.c
 yoke_SOURCES += cli/train/memo_nothing.c cli/train/memo_parts.c
+yoke_SOURCES += cli/train/memo_measured.c cli/train/memo_measured.h
 yoke_SOURCES += cli/train/search_choices.c cli/train/search_choices.h
 yoke_SOURCES += cli/train/plan_measure.c cli/train/plan_measure.h
 yoke_SOURCES += cli/train/memo.c cli/train/memo.h cli/train/memo_checks.c cli/train/memo_risks.c cli/train/search_advice.c cli/train/search_advice.h cli/train/search_goal.c cli/train/search_goal.h cli/postmortem/go_on.c cli/postmortem/json.c cli/postmortem/postmortem.c cli/postmortem/postmortem.h cli/postmortem/text.c
@@ -178,6 +179,12 @@ tests_unit_cli_auto_SOURCES = tests/unit/cli_auto.c cli/launch/auto.c
 tests_unit_cli_auto_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_cli_auto_LDADD = $(LIBYOKE) $(CMOCKA_LIBS) -lm
 YOKE_TESTS += "tests/unit/cli_auto"
+
+EXTRA_PROGRAMS += tests/unit/memo_measured
+tests_unit_memo_measured_SOURCES = tests/unit/memo_measured.c cli/train/memo_measured.c
+tests_unit_memo_measured_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_memo_measured_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE) $(CMOCKA_LIBS) -lm
+YOKE_TESTS += 'TMPDIR=/dev/shm tests/unit/memo_measured'
 
 EXTRA_PROGRAMS += tests/unit/cli_lost_file
 tests_unit_cli_lost_file_SOURCES = tests/unit/cli_lost_file.c cli/launch/lost_file.c

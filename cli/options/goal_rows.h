@@ -25,4 +25,5 @@
       .help = "Most time of each further search, with a limit relaxed or the hardware changed, by which "
               "--search says what would help. 0: no advice" },
     { "memo", CLI_PLAN, CLI_TEXT, .group = CLI_FILES, .no_key = true, .metavar = "FILE.md",
-      .help = "With --search: write the design memo of the first layout to this file, as Markdown" },
+      .help = "With --search: write the design memo of the first layout to this file, as Markdown. Without "
+              "--cluster the memo has the measured devices and links" },

@@ -151,7 +151,7 @@ static yoke_status put_all(const struct cli_options *o, const struct cli_searche
     put_bars(x, to);
     if (l->pipeline > 1) status = cli_memo_timeline(x, config, to, t);
     cli_memo_memory(x, &x->result->best[0].prediction, to);
-    cli_memo_checks(o, x, config, l->pipeline > 1 ? t : NULL, to);
+    if (!status) status = cli_memo_checks(o, x, config, l->pipeline > 1 ? t : NULL, to);
     yokei_places_free(&places);
     return status;
 }
@@ -167,7 +167,7 @@ yoke_status cli_memo_write(const char *path, const struct cli_options *o, const 
     if (to && x->result->n_best)
         status = put_all(o, x, config, t, to);
     else if (to)
-        cli_memo_nothing(o, x, to);
+        status = cli_memo_nothing(o, x, to);
     if (!to || fclose(to)) status = yoke_fail(YOKE_ENOMEM, "memo: no host memory");
     if (!status) status = yokei_file_write(path, text, bytes);
     if (t) cli_memo_timeline_free(t);

@@ -32,7 +32,8 @@ void cli_memo_memory(const struct cli_searched *searched, const struct yokei_pre
 
 /* ---- memo_nothing.c ---- */
 /** The memo of a search without an allowed layout. The result has a nearest layout or a least idle one. */
-void cli_memo_nothing(const struct cli_options *options, const struct cli_searched *searched, FILE *to);
+yoke_status cli_memo_nothing(const struct cli_options *options, const struct cli_searched *searched,
+                             FILE *to);
 
 /* ---- memo_risks.c ---- */
 void cli_memo_risks(const char *precision, const struct cli_searched *searched,
@@ -43,12 +44,16 @@ void cli_memo_risks(const char *precision, const struct cli_searched *searched,
 yoke_status cli_memo_timeline(const struct cli_searched *searched, const struct yokei_search_config *config,
                               FILE *to, struct cli_memo_timeline *timeline);
 void cli_memo_timeline_free(struct cli_memo_timeline *timeline);
-/** The command of the search, and the command that plans a layout alone. */
-void cli_memo_search_command(const struct cli_options *options, FILE *to);
+/**
+ * The command of the search, and the command that plans a layout alone. Before the first one stands the
+ * command that writes the cluster file, if the devices were measured.
+ */
+yoke_status cli_memo_search_command(const struct cli_options *options, const struct cli_searched *searched,
+                                    const char *title, FILE *to);
 void cli_memo_layout_command(const struct cli_options *options, const struct yokei_ranked *ranked, FILE *to);
 /** The commands that check the memo. timeline: NULL without stages. */
-void cli_memo_checks(const struct cli_options *options, const struct cli_searched *searched,
-                     const struct yokei_search_config *config, const struct cli_memo_timeline *timeline,
-                     FILE *to);
+yoke_status cli_memo_checks(const struct cli_options *options, const struct cli_searched *searched,
+                            const struct yokei_search_config *config,
+                            const struct cli_memo_timeline *timeline, FILE *to);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/train/memo.h"
+#include "cli/train/memo_measured.h"
 #include "core/base/base.h"
 
 enum { MOST_DRAWN = 8, WIDTH = 100 };
@@ -116,7 +117,8 @@ static void put_options(FILE *to, const struct cli_options *o, const char *const
     }
 }
 
-void cli_memo_search_command(const struct cli_options *o, FILE *to)
+yoke_status cli_memo_search_command(const struct cli_options *o, const struct cli_searched *x,
+                                    const char *title, FILE *to)
 {
     static const char *const names[] = { "cluster",         "model",
                                          "precision",       "batch",
@@ -126,9 +128,12 @@ void cli_memo_search_command(const struct cli_options *o, FILE *to)
                                          "goal-time",       "failure-rate",
                                          "checkpoint-time", "checkpoint-bandwidth",
                                          "restart-time",    "advice" };
-    fputs("```\nyoke plan --search", to);
+    const bool measured = x->measured_seconds > 0;
+    if (measured) YOKE_TRY(cli_memo_cluster_command(x->unlimited, to));
+    fprintf(to, "\n%s:\n\n```\nyoke plan --search%s", title, measured ? " --cluster " CLI_MEMO_CLUSTER : "");
     put_options(to, o, names, YOKE_COUNT(names));
     fputs("\n```\n", to);
+    return YOKE_OK;
 }
 
 void cli_memo_layout_command(const struct cli_options *o, const struct yokei_ranked *x, FILE *to)
@@ -237,15 +242,16 @@ static void speed_commands(const struct cli_searched *x, FILE *to)
             to);
 }
 
-void cli_memo_checks(const struct cli_options *o, const struct cli_searched *x,
-                     const struct yokei_search_config *config, const struct cli_memo_timeline *t, FILE *to)
+yoke_status cli_memo_checks(const struct cli_options *o, const struct cli_searched *x,
+                            const struct yokei_search_config *config, const struct cli_memo_timeline *t,
+                            FILE *to)
 {
     fputs("\n## Checks\n\nThese commands compute the numbers of this memo again.\n", to);
-    fputs("\nThe search, with the numbers of *Choice*, *Goal*, *Alternatives*, *Limits* and *Memory*:\n\n",
-          to);
-    cli_memo_search_command(o, to);
+    YOKE_TRY(cli_memo_search_command(
+        o, x, "The search, with the numbers of *Choice*, *Goal*, *Alternatives*, *Limits* and *Memory*", to));
     memory_command(o, x, to);
     if (t) timeline_command(t, to);
     goal_command(x, config, to);
     speed_commands(x, to);
+    return YOKE_OK;
 }

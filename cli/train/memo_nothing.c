@@ -57,7 +57,7 @@ static void put_changes(const struct cli_searched *x, const char *otherwise, FIL
     }
 }
 
-void cli_memo_nothing(const struct cli_options *o, const struct cli_searched *x, FILE *to)
+yoke_status cli_memo_nothing(const struct cli_options *o, const struct cli_searched *x, FILE *to)
 {
     const struct yokei_search_result *r = x->result;
     const struct yokei_ranked *nearest = r->is_idle ? &r->least_idle : &r->nearest;
@@ -77,12 +77,16 @@ void cli_memo_nothing(const struct cli_options *o, const struct cli_searched *x,
                 r->is_idle ? "raise `--largest-bubble` or `--batch`"
                            : "use devices with more memory or more devices, or a lower `--sequence`",
                 to);
-    fprintf(to, "\n## Checks\n\nThe search, which ends with exit code %d:\n\n", r->is_idle ? 10 : 13);
-    cli_memo_search_command(o, to);
+    fputs("\n## Checks\n", to);
+    YOKE_TRY(cli_memo_search_command(o, x,
+                                     r->is_idle ? "The search, which ends with exit code 10"
+                                                : "The search, which ends with exit code 13",
+                                     to));
     fputs(
         r->is_idle
             ? "\nThe nearest layout alone:\n\n"
             : "\nThe memory of each rank of the nearest layout (column DEVICE), also with exit code 13:\n\n",
         to);
     cli_memo_layout_command(o, nearest, to);
+    return YOKE_OK;
 }

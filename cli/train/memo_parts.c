@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/train/memo.h"
+#include "cli/train/memo_measured.h"
 #include "core/base/base.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/trainer/memory.h"
@@ -45,6 +46,8 @@ void cli_memo_limits(const struct cli_options *o, const struct cli_searched *x, 
             g->checkpoint_bytes * 1e-9, yokei_checkpoint_bytes_per_parameter());
         fprintf(to, "| a restart takes | %s |\n", cli_duration_text(g->restart, time, sizeof time));
     }
+    if (x->measured_seconds > 0)
+        cli_memo_measured(x->unlimited, x->choices->choice[0].precision, x->measured_seconds, to);
 }
 
 void cli_memo_memory(const struct cli_searched *x, const struct yokei_prediction *p, FILE *to)

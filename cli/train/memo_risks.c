@@ -123,8 +123,9 @@ void cli_memo_risks(const char *precision, const struct cli_searched *x, const s
     memory_risk(x, to);
     link_risk(x, to);
     failure_risk(x, places, to);
-    fputs(
-        "- **The cluster file.** All times follow from its rates. A device or a link that is slower than the "
-        "file says makes the step longer, and another layout may then be the fastest.\n",
-        to);
+    const bool measured = x->measured_seconds > 0;
+    fprintf(to,
+            "- **%s.** All times follow from its rates. A device or a link that is slower than %s makes the "
+            "step longer, and another layout may then be the fastest.\n",
+            measured ? "The measurement" : "The cluster file", measured ? "it was then" : "the file says");
 }

@@ -54,10 +54,6 @@ static yoke_status check_options(const struct cli_options *o)
         "schedule",      "schedule-file",     "chunks", "layers",      "costs",      "recompute",
         "tensor-shares", "sequence-parallel", "zero",   "zero-shares", "micro-batch"
     };
-    if (!cli_text(o, "cluster") && cli_text(o, "memo"))
-        return yoke_fail(YOKE_EINVAL,
-                         "yoke plan: --memo repeats the search, so it needs --cluster FILE: yoke run -n N -- "
-                         "bench cluster -o FILE measures this machine");
     for (size_t i = cli_text(o, "cluster") ? 0 : 2; i < YOKE_COUNT(chosen); i++)
         if (cli_is_set(o, chosen[i]))
             return yoke_fail(YOKE_EINVAL, "yoke plan: --search chooses --%s: leave it out (%s)", chosen[i],
@@ -308,7 +304,7 @@ static yoke_status run(const struct cli_context *context, struct yokei_training 
     struct cli_context alone = *context;
     struct cli_goal goal;
     struct cli_choices choices;
-    struct cli_searched x = { t, cluster, result, &goal, advice, 0, &choices, 0 };
+    struct cli_searched x = { t, cluster, result, &goal, advice, 0, &choices, 0, &cluster[1] };
     alone.size = 1;
     YOKE_TRY(check_options(o));
     YOKE_TRY(cli_choices_read(o, &choices));

@@ -23,6 +23,7 @@ struct cli_searched {
     double seconds;                    /* that the search took */
     const struct cli_choices *choices; /* NULL: one batch in one precision */
     double measured_seconds; /* that the measurement of the devices took; 0: a file describes them */
+    const struct yokei_cluster *unlimited; /* the cluster without --memory-limit; a given layout has none */
 };
 
 /** The whole of yoke plan --search. Errors: 10 for wrong options or files, YOKE_ENOMEM if nothing fits. */
