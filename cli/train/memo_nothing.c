@@ -28,11 +28,13 @@ static void put_excess_of_memory(const struct cli_searched *x, FILE *to)
 static void put_excess_of_bubble(const struct cli_options *o, const struct cli_searched *x, FILE *to)
 {
     const struct yokei_prediction *p = &x->result->least_idle.prediction;
+    char bound[96];
     fprintf(
         to,
-        "\n## What exceeds the limit\n\nThe stages are idle for %.2f %% of the time on average. The limit is "
-        "%.2f %%. No other layout that was predicted and fits into memory has a smaller bubble.\n",
-        100 * p->bubble, 100 * cli_real(o, "largest-bubble"));
+        "\n## What exceeds the limit\n\nThe stages are idle for %.2f %% of the time on average. The limit "
+        "is %.2f %%. This is the smallest bubble of the layouts that fit into memory%s.\n",
+        100 * p->bubble, 100 * cli_real(o, "largest-bubble"),
+        cli_bubble_bound_text(x->result, bound, sizeof bound));
 }
 
 static void put_changes(const struct cli_searched *x, const char *otherwise, FILE *to)

@@ -30,8 +30,8 @@ static bool show_progress(void *context, const struct yokei_search_progress *p)
 {
     (void)context;
     if (isfinite(p->least_bubble))
-        cli_progress_now("%lld layouts predicted, the smallest bubble is %.4g, %lld left",
-                         (long long)p->n_predicted, p->least_bubble, (long long)p->n_left);
+        cli_progress_now("%lld layouts predicted, the smallest bubble is %.4g, none is below %.4g",
+                         (long long)p->n_predicted, p->least_bubble, p->bubble_bound);
     else if (isinf(p->best_seconds))
         cli_progress_now("%lld layouts predicted, no step yet, %lld left", (long long)p->n_predicted,
                          (long long)p->n_left);
@@ -164,7 +164,7 @@ static yoke_status write_plan(const struct cli_searched *x, const char *path, st
 static yoke_status nothing_is_busy(const struct cli_searched *x, double limit)
 {
     const struct yokei_ranked *least = &x->result->least_idle;
-    char text[320], change[1024];
+    char text[320], change[1024], bound[96];
     cli_ranked_text(x, least, text, sizeof text);
     cli_advice_allowing(x, "has so small a bubble",
                         "raise --batch, which fills the pipelines with more micro-batches", change,
@@ -172,8 +172,9 @@ static yoke_status nothing_is_busy(const struct cli_searched *x, double limit)
     return yoke_fail(
         YOKE_ECONFIG,
         "yoke plan: --largest-bubble %g excludes all layouts that fit into memory. The smallest bubble "
-        "is %.4g, that of %s: set --largest-bubble to %.3g or more; %s",
-        limit, least->prediction.bubble, text, ceil(least->prediction.bubble * 1000) / 1000, change);
+        "is %.4g, that of %s%s: set --largest-bubble to %.3g or more; %s",
+        limit, least->prediction.bubble, text, cli_bubble_bound_text(x->result, bound, sizeof bound),
+        ceil(least->prediction.bubble * 1000) / 1000, change);
 }
 
 static yoke_status nothing_fits(const struct cli_searched *x)
@@ -202,8 +203,8 @@ static yoke_status nothing_allowed(const struct cli_options *o, const struct cli
     if (!r->is_complete && r->is_idle)
         return yoke_fail(YOKE_ECONFIG,
                          "yoke plan: interrupted before a layout was found whose bubble is at most %g; the "
-                         "smallest bubble so far is %.4g",
-                         config->largest_bubble, r->least_idle.prediction.bubble);
+                         "smallest bubble so far is %.4g, and no layout has one below %.4g",
+                         config->largest_bubble, r->least_idle.prediction.bubble, r->counts.bubble_bound);
     if (!r->is_complete)
         return yoke_fail(YOKE_ECONFIG, "yoke plan: interrupted before a layout was found that fits");
     if (cli_text(o, "memo") && (r->is_near || r->is_idle))

@@ -48,3 +48,13 @@ const struct yokei_rank_memory *cli_tightest(const struct yokei_prediction *p)
             worst = &p->memory[i];
     return worst;
 }
+
+const char *cli_bubble_bound_text(const struct yokei_search_result *r, char *out, size_t bytes)
+{
+    const double least = r->least_idle.prediction.bubble, bound = r->counts.bubble_bound;
+    if (bound >= least * (1 - 1e-6))
+        yokei_text(out, bytes, " (proved: no layout has a smaller one)");
+    else
+        yokei_text(out, bytes, " (the smallest that was found; no layout has one below %.3g)", bound);
+    return out;
+}

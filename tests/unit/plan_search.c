@@ -93,13 +93,19 @@ static void check_bounds(struct brute *b, const struct yokei_layout *l, const in
     struct yokei_host_links links;
     yokei_host_links_of(b->config->cluster, l->tensor, &links);
     assert_ok(yokei_bound_mesh(b->predictor, b->config, &plain, &b->sizes, &links, used, &mesh));
-    const double bubble = yokei_bound_bubble(b->config, l, places.slot);
+    double bubble, busy, bubble_mesh;
+    struct yokei_cut_problem idle;
+    assert_ok(yokei_bound_bubble(b->predictor, b->config, l, &b->sizes, places.slot, &bubble));
+    assert_ok(yokei_bound_bubble_cuts(b->predictor, b->config, l, &b->sizes, places.slot, &idle, &busy));
+    assert_ok(yokei_bound_bubble_mesh(b->predictor, b->config, &plain, &b->sizes, used, &bubble_mesh));
+    const double cut_bubble = busy > 0 ? 1 - busy / (l->pipeline * yokei_cut_value(&idle, stages)) : 0;
     yokei_places_free(&places);
-    if (bubble > p->bubble + 1e-9)
+    if (fmax(bubble, fmax(cut_bubble, bubble_mesh)) > p->bubble + 1e-9)
         fail_msg(
-            "dp %d pp %d tp %d chunks %d %s recompute %d micro-batch %d: the bound %.9g is above the bubble %.9g",
+            "dp %d pp %d tp %d chunks %d %s recompute %d micro-batch %d by replica %d: the bounds %.9g, of the cut "
+            "%.9g, of the mesh %.9g are above the bubble %.9g",
             l->data, l->pipeline, l->tensor, l->chunks, yokei_pipeline_names[l->schedule], l->recompute,
-            (int)l->micro_batch, bubble, p->bubble);
+            (int)l->micro_batch, l->by_replica, bubble, cut_bubble, bubble_mesh, p->bubble);
     const double most = p->step_seconds * (1 + 1e-9);
     const double cut = yokei_cut_value(&problem, stages) + optimizer;
     if (cut > most || work + optimizer > most || shares + optimizer > most || mesh > most)
@@ -221,7 +227,15 @@ static void compare_busy(const struct brute *b, struct yokei_search_config confi
     if (r.n_best)
         assert_true(fabs(r.best[0].prediction.step_seconds / b->best_busy - 1) <= 1e-12);
     else if (isfinite(b->least_bubble))
-        assert_true(r.is_idle && fabs(r.least_idle.prediction.bubble - b->least_bubble) <= 1e-12);
+        assert_true(r.is_idle && fabs(r.least_idle.prediction.bubble - b->least_bubble) <= 1e-12
+                    && fabs(r.counts.bubble_bound - b->least_bubble) <= 1e-8);
+    yokei_search_result_free(&r);
+    config.most_cuts = 0; /* as a user searches */
+    assert_ok(yokei_search(&config, &r));
+    assert_int_equal(r.n_best, isfinite(b->best_busy));
+    if (!r.n_best && isfinite(b->least_bubble))
+        assert_true(r.is_idle && r.least_idle.prediction.bubble >= b->least_bubble * (1 - 1e-12)
+                    && r.counts.bubble_bound <= b->least_bubble * (1 + 1e-9));
     yokei_search_result_free(&r);
 }
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bounds of time and memory. The proofs are in bounds.h. */
-#include "train/search/bounds.h"
+#include "train/search/bounds_inside.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/base.h"
-#include "parallel/balance.h"
 #include "parallel/parameters.h"
 #include "train/models/model.h"
 
@@ -172,22 +171,6 @@ yoke_status yokei_stash_of_block(const struct yokei_predict_config *c, const str
 
 /* ---- the bounds of a layout ---- */
 
-static double all(const struct yokei_layer_seconds *x) { return x->F + x->B + x->W + x->R; }
-/* The part that must come before, or after, all work of the stages behind it. R may come at any time. */
-static double chain(const struct yokei_layer_seconds *x, bool sends_early)
-{
-    return sends_early ? x->F : x->F + x->B + x->W;
-}
-
-/* F as a part of this chain. */
-static double part_of_forward(const struct yokei_layer_seconds *x, bool sends_early)
-{
-    const double whole = chain(x, sends_early);
-    return whole > 0 ? x->F / whole : 1;
-}
-
-static double back(const struct yokei_layer_seconds *x) { return x->B + x->W + x->R; }
-
 /*
  * The micro-batches whose stashes of a stage are in memory at the end of its warm-up. Those of one of v
  * chunks count 1 / v each.
@@ -239,9 +222,8 @@ static yoke_status stage_of(yokei_predictor *p, const struct yokei_predict_confi
     return YOKE_OK;
 }
 
-/* The least seconds for each byte of a stage's gradients, by the bound (3). */
-static double seconds_of_byte(const struct yokei_predict_config *c, const struct yokei_layout *l,
-                              const struct yokei_slot_place *slots, int s)
+double yokei_bound_byte(const struct yokei_predict_config *c, const struct yokei_layout *l,
+                        const struct yokei_slot_place *slots, int s)
 {
     double slowest = INFINITY;
     int n_hosts = 1;
@@ -255,22 +237,29 @@ static double seconds_of_byte(const struct yokei_predict_config *c, const struct
     return 2 * (1 - 1.0 / n_hosts) / slowest / (l->zero ? 2 : 1);
 }
 
-/* The least time of a message from stage s to the next one, and of its bytes alone. */
-static double hop_seconds(const struct yokei_predict_config *c, const struct yokei_layout *l,
-                          const struct yokei_slot_place *slots, int s, double *bytes_seconds)
+double yokei_bound_hop(const struct yokei_predict_config *c, const struct yokei_layout *l,
+                       const struct yokei_slot_place *slots, int s, int replica, double *bytes_seconds)
 {
     const yoke_model *model = c->model;
     const double bytes = (double)(l->micro_batch * c->sequence)
                          * (double)model->layer[model->before + model->per_block - 1]->out
                          * (double)yoke_dtype_bytes(c->precision) / (l->sequence_parallel ? l->tensor : 1);
-    double least = INFINITY;
+    const struct yokei_path path = yokei_path_between(
+        c->cluster, &slots[yokei_layout_slot(l, s, replica)], l->tensor,
+        &slots[yokei_layout_slot(l, (s + 1) % l->pipeline, replica)], l->tensor);
+    *bytes_seconds = bytes / path.bytes_per_second;
+    return path.seconds + *bytes_seconds;
+}
+
+/* The same for the replica with the least time. */
+static double hop_seconds(const struct yokei_predict_config *c, const struct yokei_layout *l,
+                          const struct yokei_slot_place *slots, int s, double *bytes_seconds)
+{
+    double least = INFINITY, bytes;
     *bytes_seconds = INFINITY;
     for (int d = 0; d < l->data; d++) {
-        const struct yokei_path path = yokei_path_between(
-            c->cluster, &slots[yokei_layout_slot(l, s, d)], l->tensor,
-            &slots[yokei_layout_slot(l, (s + 1) % l->pipeline, d)], l->tensor);
-        *bytes_seconds = fmin(*bytes_seconds, bytes / path.bytes_per_second);
-        least = fmin(least, path.seconds + bytes / path.bytes_per_second);
+        least = fmin(least, yokei_bound_hop(c, l, slots, s, d, &bytes));
+        *bytes_seconds = fmin(*bytes_seconds, bytes);
     }
     return least;
 }
@@ -294,6 +283,8 @@ yoke_status yokei_bound_cuts(yokei_predictor *p, const struct yokei_predict_conf
                                        .m = m,
                                        .adds = l->schedule == YOKEI_PIPELINE_NAIVE && l->pipeline > 1 };
     out->forward = out->adds ? 0 : sends_early ? 1 : 0.5; /* of a hop */
+    double hop_before = 0;
+    const bool waits = l->chunks == 1 && !out->adds; /* for each message, by (5) */
     for (int s = 0; s < l->pipeline; s++) {
         struct yokei_unit u;
         double have;
@@ -304,6 +295,7 @@ yoke_status yokei_bound_cuts(yokei_predictor *p, const struct yokei_predict_conf
         const double block = all(&u.block);
         k->time = (first ? all(&u.before) : 0) + (last ? all(&u.after) : 0);
         k->time_block = block;
+        k->time += hop_before * (m - 1) / m;
         k->fill = first ? chain(&u.before, sends_early) : 0;
         k->fill_block = chain(&u.block, sends_early) / l->chunks;
         out->forward = fmin(out->forward, part_of_forward(&u.block, sends_early));
@@ -312,11 +304,13 @@ yoke_status yokei_bound_cuts(yokei_predictor *p, const struct yokei_predict_conf
             double bytes_seconds;
             const double hop = hop_seconds(c, l, slots, s, &bytes_seconds);
             k->fill += (sends_early ? 1 : 2) * hop;
+            if (waits) k->time += l->recompute ? 0 : hop;
+            if (waits) hop_before = hop;
             /* with chunks the last stage sends one chunk less */
             const double n_messages = m * (double)(l->chunks - last);
             out->floor = fmax(out->floor, n_messages * bytes_seconds);
         }
-        const double per_element = 4 / (double)l->tensor * seconds_of_byte(c, l, slots, s);
+        const double per_element = 4 / (double)l->tensor * yokei_bound_byte(c, l, slots, s);
         k->end = -back(&u.before) * first - back(&u.after) * last;
         k->end_block = (sizes->matrices[1] + sizes->vectors[1]) * per_element - back(&u.block);
         k->have = have;
@@ -370,7 +364,7 @@ yoke_status yokei_bound_optimizer(const struct yokei_predict_config *c, const st
     *seconds_out = LEAST_BYTES * blocks / l->tensor / (l->zero ? l->data : 1) / fastest;
     double pace = 0; /* 1 / the seconds of a block's gathers, added up over the stages */
     for (int s = 0; s < l->pipeline && slots && l->zero && l->data > 1; s++)
-        pace += 1 / (gathered_bytes(c, l, sizes) * seconds_of_byte(c, l, slots, s));
+        pace += 1 / (gathered_bytes(c, l, sizes) * yokei_bound_byte(c, l, slots, s));
     if (pace > 0) *seconds_out = fmax(*seconds_out, sizes->n_blocks / pace);
     return YOKE_OK;
 }
@@ -391,7 +385,7 @@ void yokei_host_links_of(const struct yokei_cluster *k, int tensor, struct yokei
 }
 
 /* The least seconds for each byte of the gradients of a stage, wherever its replicas lie. */
-static double least_seconds_of_byte(const struct yokei_host_links *links, int n_replicas)
+static double least_byte(const struct yokei_host_links *links, int n_replicas)
 {
     const int n_hosts = (n_replicas + links->most_slots - 1) / links->most_slots;
     return n_hosts > 1 ? (1 - 1.0 / n_hosts) / links->fastest : 0; /* slices alone, as with ZeRO-1 */
@@ -430,7 +424,7 @@ yoke_status yokei_bound_mesh(yokei_predictor *p, const struct yokei_predict_conf
     }
     const double m = ceil((double)c->batch / (double)l->micro_batch / l->data), time = all(&block),
                  blocks = ceil((double)n / l->pipeline), fill = fmin(block.F, chain(&block, false) / chunks),
-                 byte = least_seconds_of_byte(links, l->data),
+                 byte = least_byte(links, l->data),
                  slices = 4 * (sizes->matrices[1] + sizes->vectors[1]) / l->tensor * byte;
     const double passes = fmax(fmax(work, m * blocks * time), bound_blocks(n, l->pipeline, m * time, fill));
     *seconds_out = INFINITY;
@@ -445,144 +439,4 @@ yoke_status yokei_bound_mesh(yokei_predictor *p, const struct yokei_predict_conf
         *seconds_out = fmin(*seconds_out, fmax(passes, fmax(blocks * with_sums, sums)) + optimizer);
     }
     return YOKE_OK;
-}
-
-/* ---- replicas on different kinds ---- */
-
-/* Replicas whose stages lie on the same kinds. */
-struct alike {
-    int first, n;
-    double slowest;       /* the least possible time of the slowest stage */
-    double fill, forward; /* the least that a block fills before later stages, and the part of its F */
-    /* of each stage: the time of a block, and what the sums of its gradients add after the last passes */
-    double block[YOKEI_MOST_CUTS], end[YOKEI_MOST_CUTS];
-};
-
-static bool same_kinds(const struct yokei_layout *l, const struct yokei_slot_place *slots, int a, int b)
-{
-    for (int s = 0; s < l->pipeline; s++)
-        if (slots[yokei_layout_slot(l, s, a)].kind != slots[yokei_layout_slot(l, s, b)].kind) return false;
-    return true;
-}
-
-static yoke_status measure_alike(yokei_predictor *p, const struct yokei_predict_config *c,
-                                 const struct yokei_layout *l, const struct yokei_model_sizes *sizes,
-                                 const struct yokei_slot_place *slots, struct alike *x)
-{
-    const bool sends_early = l->schedule == YOKEI_PIPELINE_ZB_H1;
-    double base[YOKEI_MOST_CUTS], cost[YOKEI_MOST_CUTS];
-    int64_t units[YOKEI_MOST_CUTS];
-    x->fill = x->forward = INFINITY;
-    for (int s = 0; s < l->pipeline; s++) {
-        struct yokei_unit u;
-        YOKE_TRY(yokei_predict_unit(p, l->tensor, l->sequence_parallel, l->recompute, l->micro_batch,
-                                    slots[yokei_layout_slot(l, s, x->first)].kind, &u));
-        base[s] = (s == 0 ? all(&u.before) : 0) + (s == l->pipeline - 1 ? all(&u.after) : 0);
-        cost[s] = x->block[s] = all(&u.block);
-        x->end[s] = 4 * (sizes->matrices[1] + sizes->vectors[1]) / l->tensor * seconds_of_byte(c, l, slots, s)
-                    - back(&u.block);
-        x->forward = fmin(x->forward, u.block.F / l->chunks);
-        x->fill = fmin(x->fill, chain(&u.block, sends_early) / l->chunks);
-    }
-    x->slowest = yokei_balance_deal(sizes->n_blocks, l->pipeline, base, cost, l->chunks, units);
-    return YOKE_OK;
-}
-
-/* Whether stages with m micro-batches and their sums can hold all blocks within X seconds. */
-static bool can_hold(const struct yokei_layout *l, const struct yokei_model_sizes *sizes,
-                     const struct alike *x, double X, double m)
-{
-    double whole = 0, filled = 0, summed = 0; /* blocks: whole ones on each stage, by (2), and by (3) */
-    for (int s = 0; s < l->pipeline; s++) {
-        const double time = m * x->block[s], with_sums = time + x->end[s];
-        whole += with_sums > 0 ? floor(X / with_sums * (1 + 1e-12)) : sizes->n_blocks;
-        filled += fmax(X - fmin(x->fill, time) * filled, 0) / time;
-        summed += with_sums > x->forward ? fmax(X - x->forward * summed, 0) / with_sums : sizes->n_blocks;
-    }
-    return fmin(whole, fmin(filled, summed) * (1 + 1e-9)) >= sizes->n_blocks;
-}
-
-/* The most micro-batches that a replica can take within X seconds. */
-static int64_t most_within(const struct yokei_layout *l, const struct yokei_model_sizes *sizes,
-                           const struct alike *x, double X, int64_t all_of_them)
-{
-    int64_t low = 0, high = YOKE_MIN(all_of_them, (int64_t)(X / x->slowest));
-    while (low < high) {
-        const int64_t m = low + (high - low + 1) / 2;
-        if (can_hold(l, sizes, x, X, (double)m))
-            low = m;
-        else
-            high = m - 1;
-    }
-    return low;
-}
-
-/* A time within which one replica can take all micro-batches. */
-static double most_time(const struct yokei_layout *l, const struct yokei_model_sizes *sizes,
-                        const struct alike *x, int64_t M)
-{
-    double most = x->slowest * (double)M;
-    for (int s = 0; s < l->pipeline; s++)
-        most = fmax(most, sizes->n_blocks * ((double)M * x->block[s] + fmax(x->end[s], 0)));
-    return most;
-}
-
-/* Whether the replicas of all lists can take M micro-batches within X seconds. */
-static bool can_take(const struct yokei_layout *l, const struct yokei_model_sizes *sizes,
-                     const struct alike *list, int n, double X, int64_t M)
-{
-    int64_t sum = 0;
-    for (int k = 0; k < n && X > 0; k++) sum += list[k].n * most_within(l, sizes, &list[k], X, M);
-    return sum >= M;
-}
-
-yoke_status yokei_bound_shares(yokei_predictor *p, const struct yokei_predict_config *c,
-                               const struct yokei_layout *l, const struct yokei_model_sizes *sizes,
-                               const struct yokei_slot_place *slots, double limit, double *seconds_out)
-{
-    enum { MOST = 16 };
-    struct alike list[MOST];
-    const int64_t M = c->batch / l->micro_batch;
-    int n = 0;
-    double low = 0, high = 0;
-    *seconds_out = 0;
-    for (int d = 0; d < l->data; d++) {
-        int k = n - 1;
-        while (k >= 0 && !same_kinds(l, slots, list[k].first, d)) k--;
-        if (k < 0 && n == MOST) return YOKE_OK; /* no bound */
-        if (k < 0) {
-            k = n++;
-            list[k].first = d, list[k].n = 0;
-            YOKE_TRY(measure_alike(p, c, l, sizes, slots, &list[k]));
-            high = fmax(high, most_time(l, sizes, &list[k], M));
-        }
-        list[k].n++;
-    }
-    if (limit < high && !can_take(l, sizes, list, n, limit, M)) {
-        *seconds_out = fmax(limit, 0);
-        return YOKE_OK;
-    }
-    high = fmin(high, limit);
-    for (int turn = 0; turn < 30; turn++) {
-        const double middle = low + (high - low) / 2;
-        *(can_take(l, sizes, list, n, middle, M) ? &high : &low) = middle;
-    }
-    *seconds_out = low;
-    return YOKE_OK;
-}
-
-/* ---- the bubble ---- */
-
-double yokei_bound_bubble(const struct yokei_predict_config *c, const struct yokei_layout *l,
-                          const struct yokei_slot_place *slots)
-{
-    const int64_t unit = l->chunks > 1 ? l->pipeline : 1, units = c->batch / l->micro_batch / unit;
-    const double p = l->pipeline, part = (l->recompute ? 0.5 : 1) / l->chunks;
-    bool alike = true; /* replicas that are alike get equal shares */
-    if (l->pipeline == 1 || l->schedule == YOKEI_PIPELINE_ZB_H1) return 0;
-    if (l->schedule == YOKEI_PIPELINE_NAIVE) return fmax(1 - 1 / (part * p), 0);
-    for (int d = 1; d < l->data && alike; d++) alike = same_kinds(l, slots, 0, d);
-    const int64_t most = alike ? (units + l->data - 1) / l->data : units - l->data + 1;
-    const double m = (double)(most * unit);
-    return fmax(1 + m / (part * p) * expm1(p * log1p(-part / m)), 0);
 }

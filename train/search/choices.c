@@ -71,6 +71,8 @@ static void merge(struct choosing *c, int64_t batch, struct yokei_search_result 
     const bool leads = one->n_best
                        && (!all->n_best || per_sequence(&one->best[0]) < per_sequence(&all->best[0]));
     c->bound = fmin(c->bound, one->bound_seconds / (double)batch);
+    if (one->is_idle || !one->is_complete)
+        all->counts.bubble_bound = fmin(all->counts.bubble_bound, one->counts.bubble_bound);
     all->is_complete = all->is_complete && one->is_complete;
     all->is_proved = all->is_proved && one->is_proved;
     add_counts(&all->counts, &one->counts);
@@ -132,7 +134,9 @@ yoke_status yokei_search_choices(const struct yokei_choices_config *config, stru
 {
     const int n_best = config->search->n_best ? config->search->n_best : YOKEI_DEFAULT_BEST;
     struct choosing c = { .config = config, .all = out, .n_best = n_best, .bound = INFINITY };
-    *out = (struct yokei_search_result){ .is_complete = true, .is_proved = true };
+    *out = (struct yokei_search_result){ .is_complete = true,
+                                         .is_proved = true,
+                                         .counts.bubble_bound = INFINITY };
     struct yokei_search_choice *choice = malloc((size_t)config->n * sizeof *choice);
     out->best = calloc((size_t)n_best + 1, sizeof *out->best);
     yoke_status status = choice && out->best

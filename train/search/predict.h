@@ -98,13 +98,15 @@ yoke_status yokei_predict_stages(yokei_predictor *predictor, const struct yokei_
 
 /**
  * The seconds of a block and of the layers before and behind the blocks, for one micro-batch on one kind of
- * device: the least that any call of the layer takes. bounds.h builds on them.
+ * device: the least that any call of the layer takes, and the most that any call on any tensor rank takes.
+ * bounds.h builds on them.
  */
 struct yokei_layer_seconds {
     double F, B, W, R;
 };
 struct yokei_unit {
     struct yokei_layer_seconds before, block, after;
+    struct yokei_layer_seconds most_before, most_block, most_after;
 };
 yoke_status yokei_predict_unit(yokei_predictor *predictor, int tensor, bool sequence_parallel, int recompute,
                                int64_t micro_batch, int kind, struct yokei_unit *unit_out);

@@ -6,8 +6,9 @@
 #include "core/base/base.h"
 #include "train/search/predict_inside.h"
 
-/* The calls of all layers for a micro-batch, from the program of one rank that holds all layers. */
-static yoke_status count_all(yokei_predictor *p, const struct yokei_known_unit *u, struct yokei_planned *out)
+/* The calls of all layers for a micro-batch, from the program of a rank that holds all layers. */
+static yoke_status count_all(yokei_predictor *p, const struct yokei_known_unit *u, int rank,
+                             struct yokei_planned *out)
 {
     struct yoke_trainer_config c = YOKE_TRAINER_CONFIG_INIT;
     struct yokei_trainer_plan at;
@@ -20,61 +21,91 @@ static yoke_status count_all(yokei_predictor *p, const struct yokei_known_unit *
     c.data = c.pipeline = 1;
     c.sequence_parallel = u->sequence_parallel;
     c.recompute = yokei_recompute_words[u->recompute];
-    YOKE_TRY(yokei_planned_rank(&p->planned, p->config.model, p->config.device, &c, u->tensor > 2 ? 1 : 0,
-                                u->tensor, &at, out));
+    YOKE_TRY(
+        yokei_planned_rank(&p->planned, p->config.model, p->config.device, &c, rank, u->tensor, &at, out));
     yokei_trainer_plan_free(&at);
     return YOKE_OK;
 }
 
-/* The least times of the paths of tensor groups on this kind. */
-static struct yokei_path best_inside(const struct yokei_cluster *c, int kind, int tensor)
+/* The least times of the paths of tensor groups on this kind, or the most. */
+static struct yokei_path inside_of(const struct yokei_cluster *c, int kind, int tensor, bool most)
 {
-    struct yokei_path best = { INFINITY, 0 };
+    struct yokei_path x = { INFINITY, 0 };
     for (int h = 0; h < c->n_hosts; h++)
         for (int l = 0; l < c->host[h].n_lists; l++) {
             const struct yokei_host_devices *d = &c->host[h].devices[l];
             if (d->kind != kind || d->n < tensor || tensor == 1) continue;
-            best.seconds = fmin(best.seconds, c->link[d->link].seconds);
-            best.bytes_per_second = fmax(best.bytes_per_second, c->link[d->link].bytes_per_second);
+            const struct yokei_link *link = &c->link[d->link];
+            const bool first = isinf(x.seconds);
+            x.seconds = first  ? link->seconds
+                        : most ? fmax(x.seconds, link->seconds)
+                               : fmin(x.seconds, link->seconds);
+            x.bytes_per_second = first  ? link->bytes_per_second
+                                 : most ? fmin(x.bytes_per_second, link->bytes_per_second)
+                                        : fmax(x.bytes_per_second, link->bytes_per_second);
         }
-    if (isinf(best.seconds)) best = (struct yokei_path){ 0, INFINITY };
-    return best;
+    if (isinf(x.seconds)) x = (struct yokei_path){ 0, INFINITY };
+    return x;
 }
 
-static void least(double *x, double seconds) { *x = *x > 0 ? fmin(*x, seconds) : seconds; }
-
-/* Calls of one layer and kind may differ. The least of them counts. */
-static yoke_status measure(yokei_predictor *p, struct yokei_known_unit *u)
+static void take(double *x, double seconds, bool most)
 {
-    const yoke_model *model = p->config.model;
-    const struct yokei_path inside = best_inside(p->config.cluster, u->kind, u->tensor);
-    struct yokei_layer_seconds *of = calloc((size_t)model->n_layers, sizeof *of);
-    struct yokei_planned x;
-    yoke_status status = of ? count_all(p, u, &x)
-                            : yoke_fail(YOKE_ENOMEM, "planning: no host memory for %d layers",
-                                        model->n_layers);
-    for (int i = 0; !status && i < x.counts->n_calls; i++) {
-        const struct yokei_counted_call *call = &x.counts->call[i];
+    *x = *x <= 0 ? seconds : most ? fmax(*x, seconds) : fmin(*x, seconds);
+}
+
+/* Calls of one layer and kind may differ. The least of them counts, or the most. of [n_layers] */
+static void take_calls(const yokei_predictor *p, const struct yokei_known_unit *u,
+                       const struct yokei_planned *x, bool most, struct yokei_layer_seconds *of)
+{
+    const struct yokei_path inside = inside_of(p->config.cluster, u->kind, u->tensor, most);
+    for (int i = 0; i < x->counts->n_calls; i++) {
+        const struct yokei_counted_call *call = &x->counts->call[i];
         struct yokei_layer_seconds *k = &of[call->layer];
         const double seconds = yokei_ops_seconds(p, u->kind, &inside, u->tensor,
-                                                 x.counts->op + call->first_op, call->n_ops, NULL);
-        if (call->again) least(&k->R, seconds);
+                                                 x->counts->op + call->first_op, call->n_ops, NULL);
+        if (call->again) take(&k->R, seconds, most);
         if (!call->times) continue;
-        least(call->kind == YOKEI_FORWARD          ? &k->F
-              : call->kind == YOKEI_BACKWARD_INPUT ? &k->B
-                                                   : &k->W,
-              seconds);
+        take(call->kind == YOKEI_FORWARD          ? &k->F
+             : call->kind == YOKEI_BACKWARD_INPUT ? &k->B
+                                                  : &k->W,
+             seconds, most);
     }
-    for (int l = 0; !status && l < model->n_layers; l++) {
+}
+
+/* Add the layers of each part. All blocks have the same layers, so the first one stands for all. */
+static void add_layers(const yoke_model *model, const struct yokei_layer_seconds *of,
+                       struct yokei_layer_seconds *before, struct yokei_layer_seconds *block,
+                       struct yokei_layer_seconds *after)
+{
+    for (int l = 0; l < model->n_layers; l++) {
         const bool is_before = l < model->before, is_after = l >= model->n_layers - model->after;
-        struct yokei_layer_seconds *to = is_before  ? &u->unit.before
-                                         : is_after ? &u->unit.after
-                                                    : &u->unit.block;
-        /* all blocks have the same layers, so the first one stands for all */
+        struct yokei_layer_seconds *to = is_before ? before : is_after ? after : block;
         if (!is_before && !is_after && l >= model->before + model->per_block) continue;
         to->F += of[l].F, to->B += of[l].B, to->W += of[l].W, to->R += of[l].R;
     }
-    free(of);
+}
+
+static yoke_status measure(yokei_predictor *p, struct yokei_known_unit *u)
+{
+    const yoke_model *model = p->config.model;
+    const int least_rank = u->tensor > 2 ? 1 : 0;
+    struct yokei_layer_seconds *least = calloc(2 * (size_t)model->n_layers, sizeof *least),
+                               *most = least + model->n_layers;
+    yoke_status status = least ? YOKE_OK
+                               : yoke_fail(YOKE_ENOMEM, "planning: no host memory for %d layers",
+                                           model->n_layers);
+    for (int rank = 0; rank < u->tensor && !status; rank++) {
+        struct yokei_planned x;
+        status = count_all(p, u, rank, &x);
+        if (status) break;
+        if (rank == least_rank) take_calls(p, u, &x, false, least);
+        take_calls(p, u, &x, true, most);
+    }
+    if (!status) {
+        add_layers(model, least, &u->unit.before, &u->unit.block, &u->unit.after);
+        add_layers(model, most, &u->unit.most_before, &u->unit.most_block, &u->unit.most_after);
+    }
+    free(least);
     return status;
 }
 

@@ -11,15 +11,18 @@
 enum { DEFAULT_CUTS = 16, DIVES = 60, TYPICAL_BATCH = 4 };
 static const uint64_t SHOW_NS = 200 * 1000 * 1000;
 
-static void show(struct yokei_searching *s, bool at_once)
+void yokei_search_show(struct yokei_searching *s, bool at_once)
 {
     struct yokei_search_result *r = s->result;
     const uint64_t now = yokei_now_ns();
+    const double bound = fmin(s->n_nodes ? s->node[0].bound : INFINITY, s->left_bound);
     r->counts.n_left = s->n_nodes;
     r->counts.best_seconds = r->n_best ? r->best[0].prediction.step_seconds : INFINITY;
     r->counts.least_bubble = r->is_idle && !r->n_best ? r->least_idle.prediction.bubble : INFINITY;
-    r->counts.bound_seconds = fmin(fmin(s->n_nodes ? s->node[0].bound : INFINITY, s->left_bound),
-                                   yokei_search_threshold(s));
+    if (s->by_bubble)
+        r->counts.bubble_bound = fmin(bound, r->counts.least_bubble);
+    else
+        r->counts.bound_seconds = fmin(bound, yokei_search_threshold(s));
     if (!s->config->progress || (!at_once && now - s->shown_ns < SHOW_NS)) return;
     s->shown_ns = now;
     if (!s->config->progress(s->config->context, &r->counts)) s->is_stopped = true;
@@ -29,9 +32,8 @@ static void show(struct yokei_searching *s, bool at_once)
  * Whether a mesh is one of those that the dive divides: it uses the slots of its kinds as far as they can be
  * used, and its numbers of stages and micro-batches are powers of 2.
  */
-static bool is_typical(const struct yokei_searching *s, const struct yokei_node *n, int stages)
+static bool is_typical(const struct yokei_searching *s, const struct yokei_node *n)
 {
-    (void)stages;
     const struct yokei_order *o = &s->order[n->order];
     const struct yokei_predict_config *c = &s->config->predict;
     int n_slots = 0;
@@ -40,17 +42,11 @@ static bool is_typical(const struct yokei_searching *s, const struct yokei_node 
     return (n->pipeline & (n->pipeline - 1)) == 0 && n->micro_batch <= TYPICAL_BATCH && n->data == most;
 }
 
-/* Whether a mesh has this number of stages, and as many micro-batches as there can be. */
-static bool is_busy(const struct yokei_searching *s, const struct yokei_node *n, int stages)
-{
-    (void)s;
-    return n->pipeline == stages && n->data == 1 && n->micro_batch == 1;
-}
-
-/* Predict some settings of the wanted meshes first. */
-static yoke_status dive(struct yokei_searching *s,
-                        bool (*is_wanted)(const struct yokei_searching *, const struct yokei_node *, int),
-                        int stages)
+/*
+ * Predict some settings of typical meshes first. Their steps let the bounds discard most of the others as
+ * soon as they are made.
+ */
+static yoke_status dive(struct yokei_searching *s)
 {
     struct yokei_node *all = s->node;
     const int64_t n = s->n_nodes, capacity = s->capacity;
@@ -59,12 +55,12 @@ static yoke_status dive(struct yokei_searching *s,
     s->n_nodes = s->capacity = 0;
     s->is_diving = true;
     for (int64_t i = 0; i < n && !status; i++)
-        if (is_wanted(s, &all[i], stages)) status = yokei_search_divide(s, &all[i]);
+        if (is_typical(s, &all[i])) status = yokei_search_divide(s, &all[i]);
     for (int k = 0; k < DIVES && s->n_nodes && !status && !s->is_stopped; k++) {
         if (s->node[0].bound >= yokei_search_threshold(s)) break;
         const struct yokei_node next = yokei_search_pop(s);
         status = yokei_search_predict(s, &next);
-        show(s, false);
+        yokei_search_show(s, false);
     }
     free(s->node);
     s->node = all;
@@ -83,28 +79,10 @@ static yoke_status dive(struct yokei_searching *s,
     return status;
 }
 
-/*
- * The steps of promising settings let the bounds discard most of the others as soon as they are made. If a
- * limit of the bubble excludes all of these settings, a small bubble does the same: that of few stages with
- * many micro-batches.
- */
-static yoke_status dive_first(struct yokei_searching *s)
-{
-    YOKE_TRY(dive(s, is_typical, 0));
-    const int most = YOKE_MIN(s->sizes.n_blocks, YOKEI_MOST_CUTS);
-    for (int stages = 2; stages <= most && !s->is_stopped && s->result->is_idle && !s->result->n_best;
-         stages++) {
-        const double before = s->result->least_idle.prediction.bubble;
-        YOKE_TRY(dive(s, is_busy, stages));
-        if (s->result->least_idle.prediction.bubble < before) break;
-    }
-    return YOKE_OK;
-}
-
 static yoke_status work_off(struct yokei_searching *s)
 {
     while (s->n_nodes && !s->is_stopped) {
-        show(s, false);
+        yokei_search_show(s, false);
         if (s->is_stopped || s->node[0].bound >= yokei_search_threshold(s)) break;
         const struct yokei_node n = yokei_search_pop(s);
         YOKE_TRY(n.is_setting ? yokei_search_predict(s, &n) : yokei_search_divide(s, &n));
@@ -131,7 +109,7 @@ static void conclude(struct yokei_searching *s)
     r->is_complete = !s->is_stopped;
     r->is_proved = r->is_complete && !s->cuts_are_left;
     for (int64_t i = 0; i < s->n_nodes; i++) r->region[s->node[i].region].n_slow++;
-    show(s, true);
+    yokei_search_show(s, true);
     r->bound_seconds = r->counts.bound_seconds;
 }
 
@@ -179,7 +157,8 @@ yoke_status yokei_search(const struct yokei_search_config *config, struct yokei_
                                    : yoke_fail(YOKE_ENOMEM, "search: no host memory for its result");
     if (!status) status = yokei_predictor_create(&config->predict, &s.predictor);
     if (!status) status = yokei_search_list(&s);
-    if (!status) status = dive_first(&s);
+    if (!status) status = dive(&s);
+    if (!status) status = yokei_search_bubble(&s);
     if (!status) status = work_off(&s);
     if (!status) status = find_nearest(&s);
     if (!status) {

@@ -26,6 +26,9 @@
  * of the setting and of the result's last place, up to most_cuts. When no bound is below the result's last
  * place, no layout of the space that was not predicted is better, so the result is proved.
  *
+ * If a limit of the bubble excludes the first layouts, the same is done in the order of the bounds of the
+ * bubble (search_bubble.c), until a layout is allowed or no bound is below the smallest bubble so far.
+ *
  * Costs. With K kinds, D devices, T widths of tensor groups and B micro-batches there are
  * O(K! T B D log D) meshes, each bounded in O(K). A setting costs O(stages blocks^2) for its bound. A
  * prediction costs what yokei_predict says. All meshes are in memory, with 32 bytes each.
@@ -44,6 +47,7 @@ struct yokei_search_progress {
     double best_seconds;  /* INFINITY: none yet */
     double bound_seconds; /* no layout that is left is faster */
     double least_bubble;  /* if a limit of the bubble excludes all layouts so far; else INFINITY */
+    double bubble_bound;  /* no layout that fits has a smaller bubble; 0: not known */
 };
 
 struct yokei_search_config {
@@ -100,7 +104,10 @@ struct yokei_search_result {
     /* if n_best is 0: the layout that lacks least memory; is_near says whether there is one */
     bool is_near;
     struct yokei_ranked nearest;
-    /* if n_best is 0: the layout that fits and has the least bubble of all that were predicted */
+    /*
+     * if n_best is 0: the layout that fits and has the least bubble of all that were predicted. No other
+     * one has a bubble below counts.bubble_bound.
+     */
     bool is_idle;
     struct yokei_ranked least_idle;
 };

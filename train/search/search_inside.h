@@ -33,6 +33,7 @@ struct yokei_searching {
     struct yokei_node *node;
     bool is_stopped, cuts_are_left;
     bool is_diving;    /* settings are predicted with their first cut only */
+    bool by_bubble;    /* bounds of nodes are bounds of the bubble */
     double left_bound; /* the lowest bound of a setting some of whose cuts were not tried */
     uint64_t shown_ns;
     double nearest_ratio; /* need / have of the nearest layout so far, by the bounds of memory */
@@ -48,6 +49,20 @@ yoke_status yokei_search_push(struct yokei_searching *s, const struct yokei_node
 struct yokei_node yokei_search_pop(struct yokei_searching *s);
 /** The step of the result's last place, or the longest that is wanted; INFINITY: there are places left. */
 double yokei_search_threshold(const struct yokei_searching *s);
+
+/** The slots of each kind of a mesh that it uses. */
+void yokei_search_used(const struct yokei_searching *s, const struct yokei_node *mesh, int *used);
+
+/* ---- search.c ---- */
+/** Report the progress, which may stop the search. */
+void yokei_search_show(struct yokei_searching *s, bool at_once);
+
+/* ---- search_bubble.c ---- */
+/**
+ * Find the layout with the smallest bubble. It ends at once when a layout is within the limit. If there is
+ * none, nothing is left to be searched.
+ */
+yoke_status yokei_search_bubble(struct yokei_searching *s);
 
 /* ---- search_settings.c ---- */
 /** Divide a mesh into its settings. */

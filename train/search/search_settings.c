@@ -74,17 +74,67 @@ static double quick_bound(const struct yokei_cut_problem *p)
     return fmax(p->floor, bound);
 }
 
+/* Whether the bubble of each layout of a setting is above the limit. */
+static yoke_status is_idle(const struct yokei_searching *s, const struct yokei_layout *l,
+                           const struct yokei_places *places, bool *is_idle_out)
+{
+    double bubble;
+    *is_idle_out = false;
+    if (s->config->largest_bubble <= 0 || !s->result->n_best) return YOKE_OK;
+    YOKE_TRY(yokei_bound_bubble(s->predictor, &s->config->predict, l, &s->sizes, places->slot, &bubble));
+    *is_idle_out = bubble * (1 - NOISE) > s->config->largest_bubble;
+    return YOKE_OK;
+}
+
+/* No cut fits into memory, by the bounds. Keep the layout that lacks least. */
+static void note_memory(struct yokei_searching *s, struct yokei_region *region, struct yokei_layout *l,
+                        const struct yokei_cut_problem *problem)
+{
+    const double ratio = ratio_of(problem);
+    region->n_memory++;
+    if (ratio >= s->nearest_ratio && !isinf(s->nearest_ratio)) return;
+    cut_equally(s, l);
+    s->nearest_ratio = ratio;
+    s->nearest = *l;
+}
+
 /*
- * Whether the bubble of each layout of a setting is above the limit, and no smaller than the least one so
- * far, which is the answer if no layout is allowed.
+ * The longest span of a stage with which the bubble is below the smallest one so far. busy: that of
+ * yokei_bound_bubble_cuts.
  */
-static bool is_idle(const struct yokei_searching *s, const struct yokei_layout *l,
-                    const struct yokei_places *places)
+static double longest_wanted(const struct yokei_searching *s, int stages, double busy)
 {
     const struct yokei_search_result *r = s->result;
-    if (s->config->largest_bubble <= 0 || (!r->n_best && !r->is_idle)) return false;
-    const double bubble = yokei_bound_bubble(&s->config->predict, l, places->slot) * (1 - NOISE);
-    return bubble > s->config->largest_bubble && (r->n_best || bubble >= r->least_idle.prediction.bubble);
+    return busy > 0 && r->is_idle ? busy / (stages * (1 - r->least_idle.prediction.bubble)) : INFINITY;
+}
+
+/* Bound the bubble of one setting, and push it if the bounds do not discard it. */
+static yoke_status push_by_bubble(struct yokei_searching *s, struct yokei_node *n,
+                                  const struct yokei_places *places)
+{
+    const struct yokei_predict_config *c = &s->config->predict;
+    const struct yokei_search_result *r = s->result;
+    struct yokei_region *region = &s->result->region[n->region];
+    struct yokei_layout l = yokei_node_layout(s, n);
+    struct yokei_cut_problem problem;
+    int16_t blocks[YOKEI_MOST_CUTS];
+    double busy, span, bubble = 0;
+    const double wanted = r->is_idle ? r->least_idle.prediction.bubble : INFINITY;
+    YOKE_TRY(yokei_bound_bubble(s->predictor, c, &l, &s->sizes, places->slot, &bubble));
+    n->bound = fmax(n->bound, bubble * (1 - NOISE));
+    if (n->bound >= wanted) {
+        region->n_idle++;
+        return YOKE_OK;
+    }
+    YOKE_TRY(yokei_bound_bubble_cuts(s->predictor, c, &l, &s->sizes, places->slot, &problem, &busy));
+    if (!yokei_cut_best(&problem, longest_wanted(s, l.pipeline, busy), blocks, &span)) {
+        note_memory(s, region, &l, &problem);
+        return YOKE_OK;
+    }
+    if (busy > 0) n->bound = fmax(n->bound, (1 - busy / (l.pipeline * span)) * (1 - NOISE));
+    if (n->bound < wanted) return yokei_search_push(s, n);
+    region->n_idle++;
+    return YOKE_OK;
 }
 
 /* Bound one setting, and push it if the bounds do not discard it. */
@@ -104,12 +154,14 @@ static yoke_status push_setting(struct yokei_searching *s, struct yokei_node *n,
         region->n_refused++;
         return YOKE_OK;
     }
-    if (is_idle(s, &l, places)) {
-        region->n_idle += !s->is_diving;
+    bool idle = false;
+    yoke_status status = s->by_bubble ? push_by_bubble(s, n, places) : is_idle(s, &l, places, &idle);
+    if (idle || (s->by_bubble && !status)) {
+        region->n_idle += idle && !s->is_diving;
         return YOKE_OK;
     }
     count_slots(&l, places, used);
-    yoke_status status = yokei_bound_cuts(s->predictor, c, &l, &s->sizes, places->slot, false, &problem);
+    if (!status) status = yokei_bound_cuts(s->predictor, c, &l, &s->sizes, places->slot, false, &problem);
     if (!status) status = yokei_bound_work(s->predictor, c, &l, &s->sizes, used, &work);
     if (!status) status = yokei_bound_optimizer(c, &l, &s->sizes, used, places->slot, &optimizer);
     if (!status && l.n_kinds > 1) {
@@ -129,13 +181,7 @@ static yoke_status push_setting(struct yokei_searching *s, struct yokei_node *n,
     }
     problem.floor = fmax(problem.floor, work);
     if (!yokei_cut_best(&problem, yokei_search_threshold(s) - optimizer, blocks, &cut)) {
-        const double ratio = ratio_of(&problem);
-        region->n_memory++;
-        if (ratio < s->nearest_ratio || isinf(s->nearest_ratio)) {
-            cut_equally(s, &l);
-            s->nearest_ratio = ratio;
-            s->nearest = l;
-        }
+        note_memory(s, region, &l, &problem);
         return YOKE_OK;
     }
     n->bound = fmax(n->bound, cut + optimizer);
@@ -180,7 +226,7 @@ yoke_status yokei_search_divide(struct yokei_searching *s, const struct yokei_no
     struct yokei_places places;
     bool is_slow = false;
     YOKE_TRY(places_of(s, &l, &places));
-    yoke_status status = look_again(s, mesh, &places, &is_slow);
+    yoke_status status = s->by_bubble ? YOKE_OK : look_again(s, mesh, &places, &is_slow);
     if (is_slow) s->result->region[mesh->region].n_slow++;
     for (size_t k = is_slow ? YOKE_COUNT(schedules) : 0; k < (mesh->pipeline > 1 ? YOKE_COUNT(schedules) : 1);
          k++)
@@ -288,8 +334,8 @@ struct setting {
     struct yokei_region *region;
     struct yokei_layout layout;
     const struct yokei_cut_problem *problem;
-    double optimizer;
-    bool is_idle; /* the bubble of the last cut is far above the limit */
+    double optimizer, busy; /* busy: in the search by bubbles, that of yokei_bound_bubble_cuts */
+    bool is_idle;           /* the bubble of the last cut is far above the limit */
     int n_tried;
     int16_t first[YOKEI_MOST_CUTS], now[YOKEI_MOST_CUTS];
     struct yokei_ranked best; /* its step is INFINITY if there is none */
@@ -357,6 +403,13 @@ static yoke_status try_cut(struct setting *x, const int16_t *stages)
     return YOKE_OK;
 }
 
+/* The value that the bounds of a cut must be below. */
+static double limit_of(const struct setting *x)
+{
+    if (x->s->by_bubble) return longest_wanted(x->s, x->problem->stages, x->busy);
+    return fmin(x->best.prediction.step_seconds, yokei_search_threshold(x->s)) - x->optimizer;
+}
+
 /*
  * Try all cuts that begin with `now` up to stage s, and whose bound is below the best step so far. `filled`
  * is the sum of the fills before stage s, and `left` the number of blocks for the stages from s on.
@@ -367,8 +420,7 @@ static yoke_status try_others(struct setting *x, int s, int left, double filled)
     const struct yokei_cut_stage *k = &p->stage[s];
     const int behind = p->stages - 1 - s;
     for (int n = p->least; n <= left - behind * p->least && n <= k->most; n++) {
-        const double limit = fmin(x->best.prediction.step_seconds, yokei_search_threshold(x->s))
-                             - x->optimizer;
+        const double limit = limit_of(x);
         const double time = p->m * (k->time + n * k->time_block), fill = k->fill + n * k->fill_block;
         if (x->s->is_stopped) return YOKE_OK;
         if ((p->adds ? fmax(time, p->m * (filled + fill)) : filled + time) >= limit) break;
@@ -425,42 +477,63 @@ static yoke_status move_blocks(struct setting *x)
     return YOKE_OK;
 }
 
+/* Predict the cuts of a setting by their spans, until none can have a smaller bubble. */
+static yoke_status predict_by_bubble(struct setting *x, const struct yokei_places *places)
+{
+    struct yokei_searching *s = x->s;
+    struct yokei_cut_problem problem;
+    double span;
+    YOKE_TRY(yokei_bound_bubble_cuts(s->predictor, &s->config->predict, &x->layout, &s->sizes, places->slot,
+                                     &problem, &x->busy));
+    x->problem = &problem;
+    if (!yokei_cut_best(&problem, longest_wanted(s, problem.stages, x->busy), x->first, &span))
+        return YOKE_OK;
+    YOKE_TRY(try_cut(x, x->first));
+    return try_others(x, 0, problem.n_blocks, 0);
+}
+
+static yoke_status predict_by_time(struct setting *x, const struct yokei_places *places)
+{
+    struct yokei_searching *s = x->s;
+    const struct yokei_predict_config *c = &s->config->predict;
+    struct yokei_cut_problem problem, slowest;
+    int used[YOKEI_MOST_KINDS];
+    double bound;
+    bool idle;
+    YOKE_TRY(is_idle(s, &x->layout, places, &idle));
+    if (idle) {
+        x->region->n_idle += !s->is_diving;
+        return YOKE_OK;
+    }
+    count_slots(&x->layout, places, used);
+    YOKE_TRY(yokei_bound_cuts(s->predictor, c, &x->layout, &s->sizes, places->slot, false, &problem));
+    YOKE_TRY(yokei_bound_cuts(s->predictor, c, &x->layout, &s->sizes, places->slot, true, &slowest));
+    YOKE_TRY(yokei_bound_optimizer(c, &x->layout, &s->sizes, used, places->slot, &x->optimizer));
+    x->problem = &problem;
+    if (yokei_cut_best(&slowest, INFINITY, x->first, &bound)) YOKE_TRY(try_cut(x, x->first));
+    if (!s->is_diving && is_close(x)) {
+        YOKE_TRY(move_blocks(x));
+        YOKE_TRY(try_others(x, 0, problem.n_blocks, 0));
+    } else if (!s->is_diving && problem.stages > 1 && problem.n_blocks > problem.stages * problem.least) {
+        /* there are other cuts */
+        s->cuts_are_left = true;
+        s->left_bound = fmin(s->left_bound, x->node->bound);
+    }
+    return YOKE_OK;
+}
+
 yoke_status yokei_search_predict(struct yokei_searching *s, const struct yokei_node *node)
 {
-    const struct yokei_predict_config *c = &s->config->predict;
     struct setting x = { .s = s,
                          .node = node,
                          .region = &s->result->region[node->region],
                          .layout = yokei_node_layout(s, node),
                          .best.prediction.step_seconds = INFINITY };
-    struct yokei_cut_problem problem, slowest;
     struct yokei_places places;
-    int used[YOKEI_MOST_KINDS];
-    double bound;
     YOKE_TRY(places_of(s, &x.layout, &places));
-    if (is_idle(s, &x.layout, &places)) {
-        x.region->n_idle += !s->is_diving;
-        yokei_places_free(&places);
-        return YOKE_OK;
-    }
-    count_slots(&x.layout, &places, used);
-    yoke_status status = yokei_bound_cuts(s->predictor, c, &x.layout, &s->sizes, places.slot, false,
-                                          &problem);
-    if (!status)
-        status = yokei_bound_cuts(s->predictor, c, &x.layout, &s->sizes, places.slot, true, &slowest);
-    if (!status) status = yokei_bound_optimizer(c, &x.layout, &s->sizes, used, places.slot, &x.optimizer);
+    const yoke_status status = s->by_bubble ? predict_by_bubble(&x, &places) : predict_by_time(&x, &places);
     yokei_places_free(&places);
     YOKE_TRY(status);
-    x.problem = &problem;
-    if (yokei_cut_best(&slowest, INFINITY, x.first, &bound)) YOKE_TRY(try_cut(&x, x.first));
-    if (!s->is_diving && is_close(&x)) {
-        YOKE_TRY(move_blocks(&x));
-        YOKE_TRY(try_others(&x, 0, problem.n_blocks, 0));
-    } else if (!s->is_diving && problem.stages > 1 && problem.n_blocks > problem.stages * problem.least) {
-        /* there are other cuts */
-        s->cuts_are_left = true;
-        s->left_bound = fmin(s->left_bound, node->bound);
-    }
     if (x.best.layout.data) insert(s, &x.best);
     return YOKE_OK;
 }

@@ -72,6 +72,16 @@ static bool has_speed(const struct yokei_predict_config *c, int kind)
            && yokei_cluster_devices(c->cluster, kind) > 0;
 }
 
+void yokei_search_used(const struct yokei_searching *s, const struct yokei_node *mesh, int *used)
+{
+    const struct yokei_order *o = &s->order[mesh->order];
+    int n = mesh->data * mesh->pipeline;
+    for (int i = 0; i < o->n_kinds; i++) {
+        used[i] = YOKE_MIN(n, yokei_slots_of(s->config->predict.cluster, mesh->tensor, o->kind[i]));
+        n -= used[i];
+    }
+}
+
 /* List all ordered lists that continue this one. */
 static yoke_status list_orders(struct yokei_searching *s, struct yokei_order *now)
 {
