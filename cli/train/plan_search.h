@@ -51,7 +51,7 @@ void cli_layout_text(const struct yokei_cluster *cluster, const struct yokei_lay
 /** The same with "by replica". Several batches or precisions: "batch 256 in bf16: " stands first. */
 void cli_ranked_text(const struct cli_searched *searched, const struct yokei_ranked *ranked, char *out,
                      size_t bytes);
-/** What is proved of the smallest bubble, if no layout is within the limit: " (no layout has one below 0.01)". */
+/** What is proved of the smallest bubble if no layout is within the limit: " (no layout has ...)". */
 const char *cli_bubble_bound_text(const struct yokei_search_result *result, char *out, size_t bytes);
 /** The layout of a result that has the most tokens per second. */
 const struct yokei_ranked *cli_most_tokens(const struct yokei_search_result *result);

@@ -10,46 +10,47 @@
  *     X >= M blocks / sum_k (n_k / t_k).
  * (2) Fill and drain. Stage s begins its first F after the first F of all stages before it, and then it
  *     works for m T_s seconds in any order. If each stage does W before it sends the gradient, the stages
- *     before it end their last W after that: stage s - 1 after its B and W, and so on. With
- *     C_j = F_j + B_j + W_j, X >= sum_{j < s} C_j + m T_s. With a schedule that sends early, C_j = F_j. With
- *     v chunks C_j is that of chunk 0, which comes first in F and last in B, and which has at least 1 / v of
- *     the blocks. naive: one micro-batch at a time, so X >= m sum_j (F_j + B_j + W_j).
+ *     before it end their last W after that: stage s - 1 after its B and W, and so on. With C_j = F_j + B_j
+ *     + W_j, X >= sum_{j < s} C_j + m T_s. With a schedule that sends early, C_j = F_j. With v chunks C_j is
+ *     that of chunk 0, which comes first in F and last in B, and which has at least 1 / v of the blocks.
+ *     naive: one micro-batch at a time, so X >= m sum_j (F_j + B_j + W_j).
  * (3) Sums. The sums of a stage's gradients begin at the earliest when its last backward pass begins. They
  *     carry S bytes one after the other. Between H hosts, each host sends 2 (H - 1) / H S bytes or more to
- *     the others (Patarasuk and Yuan 2009), and half of it if only slices are summed. The tensor ranks of the
- *     stage share the host's links. Stage s begins only after the first F of the stages before it, so
- *     X >= sum_{j < s} F_j + m T_s - (B_s + W_s + R_s) + the time of these bytes.
+ *     the others (Patarasuk and Yuan 2009), and half of it if only slices are summed. The tensor ranks of
+ *     the stage share the host's links. Stage s begins only after the first F of the stages before it, so X
+ *     >= sum_{j < s} F_j + m T_s - (B_s + W_s + R_s) + the time of these bytes.
  * (4) The optimizer. All stages meet at AGREE, and AdamW of a stage follows. So its time comes on top. With
  *     ZeRO-1 the weights of each stage are gathered one after the other. Their bytes go between the hosts as
  *     half of an all_reduce would send them. A stage takes g_s for the gathers of a block, and within Y
  *     seconds it can gather Y / g_s blocks, so Y >= blocks / sum_s (1 / g_s).
  * (5) Messages. Before its first F, stage s gets a message over all hops before it, and if stages send after
  *     W, the gradients go back over them after its last W. So these times come on top of the sum of (2). A
- *     hop carries m v messages in each direction, one after the other, so X >= m v bytes / rate.
- *     With one chunk a receive is posted when the pass before it is done, and only then its message begins.
- *     So a stage waits for each message but the first: T_s grows by the latency and the bytes of a hop, for
- *     F on all stages but the first, and for B on all but the last. With recomputation R may hide that of B.
- * (6) Bubble. The bubble of a layout is the mean idle fraction of its stages in X, the longest span of a stage
- *     from its first pass to its last one. If the stages send after W, the first stage begins first and ends
- *     last, so by (2) and (5) it spans sum_{j < s} C_j + m T_s and the messages for every s. With zb-h1 the
- *     last B of stage s comes before the last B of each stage before it, and W of the first stage comes last.
- *     When stage s ends its last B, it has done all its work but W of k = min(s + 1, m) micro-batches, as the
- *     row of the schedule says. So there C_j is F_j + B_j, C_0 also has W_0, and m T_s - k W_s takes the place
- *     of m T_s. A stage alone spans m T_s. With equal stages this is the published (p - 1) (F + B - W).
- *     C_j is at least a_j T_j, and W_s at most w_s T_s: these ratios of a stage with n blocks lie between those
- *     with the least and with the most blocks. A span X allows the largest sum of all T_s if each stage in
- *     turn takes all that X allows: T_s = (X - sum_{j < s} a_j T_j - messages) / (m - k w_s), at most X / m.
- *     A second more of T_j takes at most sum_{s > j} a_j / (m - k w_s) seconds from all later stages, which is
- *     1 at most, or all a_j are replaced by the least one, with which the sum of the first stages never
- *     shrinks. Let U be an upper bound of the sum of all T_s, and X the span that allows U. A smaller sum needs
- *     a smaller part of its span, because the messages do not shrink, so the bubble is at least 1 - m U / (p X).
- *     If all replicas have the same kinds, the best cut gives another X. naive: X >= m sum_j (C_j + messages).
- *     The bubble falls with m, because more micro-batches take the same messages each and share one filling.
- *     Replicas that are alike get equal shares, and the mean is at least that of the replica with the least.
- * (7) Shares. Let t_d be the time of a micro-batch on the slowest stage of replica d, and n the number of units
- *     of the batch. The last unit that d gets would end first there, and some replica e has less than its part
- *     x_e = n / sum_i (t_e / t_i) then. So d has at most x_d + max_e t_e / t_d units. The ratios t_e / t_d lie
- *     between the least and the largest ratio of a layer on one stage.
+ *     hop carries m v messages in each direction, one after the other, so X >= m v bytes / rate. With one
+ *     chunk a receive is posted when the pass before it is done, and only then its message begins. So a
+ *     stage waits for each message but the first: T_s grows by the latency and the bytes of a hop, for F on
+ *     all stages but the first, and for B on all but the last. With recomputation R may hide that of B.
+ * (6) Bubble. The bubble of a layout is the mean idle fraction of its stages in X, the longest span of a
+ *     stage from its first pass to its last one. If the stages send after W, the first stage begins first
+ *     and ends last, so by (2) and (5) it spans sum_{j < s} C_j + m T_s and the messages for every s. With
+ *     zb-h1 the last B of stage s comes before the last B of each stage before it, and W of the first stage
+ *     comes last. When stage s ends its last B, it has done all its work but W of k = min(s + 1, m)
+ *     micro-batches, as the row of the schedule says. So there C_j is F_j + B_j, C_0 also has W_0, and m T_s
+ *     - k W_s takes the place of m T_s. A stage alone spans m T_s. With equal stages this is the published
+ *     (p - 1) (F + B - W). C_j is at least a_j T_j, and W_s at most w_s T_s: these ratios of a stage with n
+ *     blocks lie between those with the least and with the most blocks. A span X allows the largest sum of
+ *     all T_s if each stage in turn takes all that X allows: T_s = (X - sum_{j < s} a_j T_j - messages) / (m
+ *     - k w_s), at most X / m. A second more of T_j takes at most sum_{s > j} a_j / (m - k w_s) seconds from
+ *     all later stages, which is 1 at most, or all a_j are replaced by the least one, with which the sum of
+ *     the first stages never shrinks. Let U be an upper bound of the sum of all T_s, and X the span that
+ *     allows U. A smaller sum needs a smaller part of its span, because the messages do not shrink, so the
+ *     bubble is at least 1 - m U / (p X). If all replicas have the same kinds, the best cut gives another X.
+ *     naive: X >= m sum_j (C_j + messages). The bubble falls with m, because more micro-batches take the
+ *     same messages each and share one filling. Replicas that are alike get equal shares, and the mean is at
+ *     least that of the replica with the least.
+ * (7) Shares. Let t_d be the time of a micro-batch on the slowest stage of replica d, and n the number of
+ *     units of the batch. The last unit that d gets would end first there, and some replica e has less than
+ *     its part x_e = n / sum_i (t_e / t_i) then. So d has at most x_d + max_e t_e / t_d units. The ratios
+ *     t_e / t_d lie between the least and the largest ratio of a layer on one stage.
  * All other sums and latencies count as 0, and every stage as if it ran on the fastest kind of its replicas.
  *
  * Memory. The parameters of a stage are at least its parameters / tensor on some rank of each of its tensor
@@ -158,7 +159,7 @@ yoke_status yokei_bound_bubble(yokei_predictor *predictor, const struct yokei_pr
 /**
  * The problem of the cuts whose value is a lower bound of the longest span, by (6). *busy_out: the stages of
  * a replica work at most this long together, so that the bubble of a cut with span X is at least
- * 1 - *busy_out / (stages X). 0: replicas are on different kinds or there are no stages, and this says nothing.
+ * 1 - *busy_out / (stages X). 0: replicas are on different kinds, or there are no stages.
  */
 yoke_status yokei_bound_bubble_cuts(yokei_predictor *predictor, const struct yokei_predict_config *config,
                                     const struct yokei_layout *layout, const struct yokei_model_sizes *sizes,

@@ -34,7 +34,10 @@ static yoke_status push_meshes(struct yokei_searching *s, const struct yokei_nod
     return YOKE_OK;
 }
 
-/* Work off what may have a smaller bubble. Where the bounds are above the limit, it ends after `most` predictions. */
+/*
+ * Work off what may have a smaller bubble. Where the bounds are above the limit, it ends after `most`
+ * predictions, but not before a layout fits if until_one_fits.
+ */
 static yoke_status work_off(struct yokei_searching *s, int most, bool until_one_fits)
 {
     const struct yokei_search_result *r = s->result;
