@@ -26,39 +26,41 @@ static const struct yokei_gpu_body list[] = {
 enum { TILE12X32, TILE6X16, TEAM, TILE4X4 };
 
 /**
- * The blocks of the team body, for heads of up to D: rows that stay, and columns that pass. The size of local
- * memory decides.
+ * The blocks of the team body, for heads of up to D: rows that stay, columns that pass, and work-items of a
+ * group. The first entry that fits the device is used. Groups of 256 are for wavefronts of 64 lanes. There
+ * local memory holds one group at a time, and two wavefronts would leave half of a compute unit idle. The
+ * last entries are for devices with 32 KiB of local memory.
  */
 static const struct blocks {
-    int D, rows, columns;
-} blocks[] = { { 64, 32, 32 }, { 128, 16, 16 }, { 256, 8, 16 } };
-#define TEAM_ITEMS 128
+    int D, rows, columns, items;
+} blocks[] = { { 64, 64, 64, 256 }, { 128, 64, 64, 256 }, { 256, 32, 64, 256 },
+               { 64, 64, 64, 128 }, { 128, 32, 64, 128 }, { 256, 16, 64, 128 },
+               { 64, 32, 32, 128 }, { 128, 32, 32, 128 }, { 256, 16, 32, 128 } };
 
-static const struct blocks *blocks_for(int64_t D)
-{
-    const struct blocks *b = blocks;
-    while (b->D < D) b++;
-    return b;
-}
+/* Whether devices with so many lanes in a warp use these blocks. */
+static bool suits_warp(const struct blocks *b, int warp) { return b->items <= 128 || warp == 64; }
 
-/*
- * The floats of local memory: the rows twice, the columns once, two blocks of weights, and partial maxima and
- * sums of rows.
- */
+/* The bytes of local memory: lines of 64 floats for the rows, and for two blocks of columns. */
 static size_t local_bytes(const struct blocks *b)
 {
-    return sizeof(float)
-           * (size_t)((2 * b->rows + b->columns) * (b->D + 1) + 2 * b->rows * (b->columns + 1)
-                      + 16 * b->rows);
+    return 64 * sizeof(float) * (size_t)(b->rows + 2 * b->columns);
+}
+
+/** NULL if no blocks fit. */
+static const struct blocks *blocks_for(const struct yokei_gpu_device *gpu, int64_t D)
+{
+    for (const struct blocks *b = blocks; b < blocks + YOKE_COUNT(blocks); b++)
+        if (b->D >= D && suits_warp(b, gpu->warp) && b->items <= gpu->max_group
+            && local_bytes(b) <= gpu->local_bytes)
+            return b;
+    return NULL;
 }
 
 static bool offers_attention(const struct yokei_gpu_body *body, const struct yokei_gpu_device *gpu)
 {
     if (body->cpu_only && !gpu->is_cpu) return false;
     if (body->tile) return !gpu->reserves_private; /* up to 17 KB per work-item */
-    for (size_t i = 0; i < YOKE_COUNT(blocks); i++)
-        if (local_bytes(&blocks[i]) > gpu->local_bytes) return false;
-    return gpu->max_group >= TEAM_ITEMS;
+    return blocks_for(gpu, MAX_D) && blocks_for(gpu, 128) && blocks_for(gpu, 64);
 }
 
 static const struct yokei_gpu_bodies bodies = { list, YOKE_COUNT(list), offers_attention };
@@ -90,7 +92,7 @@ static struct yokei_gpu_program attention_program(const struct yokei_gpu_body *b
     if (body->tile) {
         program = yokei_gpu_tile_program("attention", body);
     } else {
-        program.L = 32, program.W = 1, program.G = TEAM_ITEMS / 32;
+        program.L = 32, program.W = 1, program.G = b->items / 32;
         program.defines[0] = (struct yokei_gpu_define){ "YK_BR", b->rows };
         program.defines[1] = (struct yokei_gpu_define){ "YK_BC", b->columns };
         program.defines[2] = (struct yokei_gpu_define){ "YK_D", b->D };
@@ -103,15 +105,16 @@ static struct yokei_gpu_program attention_program(const struct yokei_gpu_body *b
 bool yokei_gpu_attention_catalog(int index, bool is_cpu, int warp, struct yokei_gpu_program *program_out)
 {
     static const yoke_dtype types[] = { YOKE_F32, YOKE_F16, YOKE_BF16 };
-    (void)warp;
     for (size_t i = 0; i < YOKE_COUNT(list); i++) {
         if (list[i].cpu_only && !is_cpu) continue;
-        int kinds = list[i].tile ? 1 : (int)YOKE_COUNT(blocks), n = kinds * (int)YOKE_COUNT(types);
-        if (index < n) {
-            *program_out = attention_program(&list[i], types[index / kinds], &blocks[index % kinds]);
-            return true;
+        for (size_t b = 0; b < (list[i].tile ? 1 : YOKE_COUNT(blocks)); b++) {
+            if (!list[i].tile && !suits_warp(&blocks[b], warp)) continue;
+            if (index < (int)YOKE_COUNT(types)) {
+                *program_out = attention_program(&list[i], types[index], &blocks[b]);
+                return true;
+            }
+            index -= (int)YOKE_COUNT(types);
         }
-        index -= n;
     }
     return false;
 }
@@ -258,21 +261,22 @@ static yoke_status forward_tile(yoke_stream *stream, const struct yoke_attention
 
 static yoke_status forward_team(yoke_stream *stream, const struct yoke_attention_forward_args *args)
 {
-    const struct blocks *b = blocks_for(args->D);
+    const struct blocks *b = blocks_for(yokei_gpu(stream->device), args->D);
     struct yokei_gpu_program program = attention_program(&list[TEAM], args->dtype, b);
     const struct yokei_dropout drop = yokei_dropout(args->p, args->key);
     const struct yokei_groups_of_heads groups = YOKEI_GROUPS_OF_HEADS(args);
     int64_t heads = args->B * args->H;
-    for (int64_t head = 0; head < heads; head += 32768)
+    for (int64_t head = 0; head < heads; head += 32768) {
+        int64_t n = YOKE_MIN(32768, heads - head);
         YOKE_TRY(yokei_gpu_launch(
-            stream, &program, "attention_forward_team", (args->T + b->rows - 1) / b->rows,
-            YOKE_MIN(32768, heads - head), 1,
+            stream, &program, "attention_forward_team", (args->T + b->rows - 1) / b->rows * n, 1, 1,
             YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(args->k), ARG_L(args->ldk), ARG_P(args->v),
                            ARG_L(args->ldv), ARG_P(args->o), ARG_L(args->ldo), ARG_P(args->lse),
                            ARG_I((int32_t)args->T), ARG_I((int32_t)args->H), ARG_I((int32_t)args->Hkv),
                            ARG_I((int32_t)groups.group), ARG_I((int32_t)groups.lead), ARG_I((int32_t)args->D),
-                           ARG_F(args->scale), ARG_I(args->causal), ARG_I((int32_t)head),
+                           ARG_F(args->scale), ARG_I(args->causal), ARG_I((int32_t)head), ARG_I((int32_t)n),
                            DROP_ARGS(drop, args))));
+    }
     return YOKE_OK;
 }
 
@@ -316,14 +320,19 @@ static yoke_status make_delta(yoke_stream *stream, const struct yokei_gpu_progra
                               const struct yoke_attention_backward_args *args, const struct shape *s,
                               int64_t first, int64_t n, float *lse, float *delta)
 {
-    int32_t per_item = program->L == 1 && program->G == 1 ? s->Tp : 1;
-    int64_t items = (int64_t)program->L * program->G,
-            groups = (s->Tp + per_item * items - 1) / (per_item * items);
-    return yokei_gpu_launch(stream, program, "attention_delta", groups, n, 1,
-                            YOKEI_GPU_ARGS(ARG_P(args->o), ARG_L(args->ldo), ARG_P(args->d_o),
-                                           ARG_L(args->lddo), ARG_P(args->lse), ARG_P(lse), ARG_P(delta),
-                                           ARG_I(s->T), ARG_I(s->Tp), ARG_I(s->H), ARG_I(s->D),
-                                           ARG_I((int32_t)first), ARG_I(per_item)));
+    const int64_t items = (int64_t)program->L * program->G;
+    if (program->L > 1)
+        return yokei_gpu_launch(stream, program, "attention_delta_team", (s->Tp + items - 1) / items, n, 1,
+                                YOKEI_GPU_ARGS(ARG_P(args->o), ARG_L(args->ldo), ARG_P(args->d_o),
+                                               ARG_L(args->lddo), ARG_P(args->lse), ARG_P(lse), ARG_P(delta),
+                                               ARG_I(s->T), ARG_I(s->Tp), ARG_I(s->H), ARG_I(s->D),
+                                               ARG_I((int32_t)first)));
+    const int32_t per_item = program->G == 1 ? s->Tp : 1;
+    return yokei_gpu_launch(
+        stream, program, "attention_delta", (s->Tp + per_item * items - 1) / (per_item * items), n, 1,
+        YOKEI_GPU_ARGS(ARG_P(args->o), ARG_L(args->ldo), ARG_P(args->d_o), ARG_L(args->lddo),
+                       ARG_P(args->lse), ARG_P(lse), ARG_P(delta), ARG_I(s->T), ARG_I(s->Tp), ARG_I(s->H),
+                       ARG_I(s->D), ARG_I((int32_t)first), ARG_I(per_item)));
 }
 
 static yoke_status backward_tile(yoke_stream *stream, const struct yoke_attention_backward_args *args,
@@ -373,7 +382,7 @@ static yoke_status backward_team(yoke_stream *stream, const struct yoke_attentio
                                  const struct yokei_gpu_body *body)
 {
     struct shape s = backward_shape(body, args);
-    const struct blocks *b = blocks_for(args->D);
+    const struct blocks *b = blocks_for(yokei_gpu(stream->device), args->D);
     struct yokei_gpu_program program = attention_program(body, args->dtype, b);
     void *scratch;
     YOKE_TRY(yokei_scratch(stream, YOKE_OP_attention_backward, sizeof(float) * (size_t)s.floats, &scratch));
@@ -385,19 +394,20 @@ static yoke_status backward_team(yoke_stream *stream, const struct yoke_attentio
         float *lse = scratch, *delta = lse + heads * s.Tp;
         YOKE_TRY(make_delta(stream, &program, args, &s, first, heads, lse, delta));
         YOKE_TRY(yokei_gpu_launch(
-            stream, &program, "attention_dq_team", groups, heads, 1,
+            stream, &program, "attention_dq_team", groups * heads, 1, 1,
             YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(args->k), ARG_L(args->ldk), ARG_P(args->v),
                            ARG_L(args->ldv), ARG_P(args->d_o), ARG_L(args->lddo), ARG_P(lse), ARG_P(delta),
                            ARG_P(args->dq), ARG_L(args->lddq), ARG_I(s.T), ARG_I(s.Tp), HEAD_ARGS(s),
                            ARG_I(s.D), ARG_F(args->scale), ARG_I(args->causal), ARG_I((int32_t)first),
-                           DROP_ARGS(drop, args))));
+                           ARG_I((int32_t)heads), DROP_ARGS(drop, args))));
         YOKE_TRY(yokei_gpu_launch(
-            stream, &program, "attention_dkv_team", groups, n, 1,
+            stream, &program, "attention_dkv_team", groups * n, 1, 1,
             YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(args->k), ARG_L(args->ldk), ARG_P(args->v),
                            ARG_L(args->ldv), ARG_P(args->d_o), ARG_L(args->lddo), ARG_P(lse), ARG_P(delta),
                            ARG_P(args->dk), ARG_L(args->lddk), ARG_P(args->dv), ARG_L(args->lddv), ARG_I(s.T),
                            ARG_I(s.Tp), HEAD_ARGS(s), ARG_I(s.D), ARG_F(args->scale), ARG_I(args->causal),
-                           ARG_I((int32_t)pair), ARG_I((int32_t)first), DROP_ARGS(drop, args))));
+                           ARG_I((int32_t)pair), ARG_I((int32_t)first), ARG_I((int32_t)n),
+                           DROP_ARGS(drop, args))));
     }
     return YOKE_OK;
 }
