@@ -26,22 +26,42 @@ double yokei_cut_value(const struct yokei_cut_problem *p, const int16_t *blocks)
 }
 
 /*
+ * The most blocks that the stages from s on can take if each of them began at 0: behind_out [stages + 1]. So
+ * the stages before s must take the others, and tables need no places for fewer blocks.
+ */
+static void count_behind(const struct yokei_cut_problem *p, double limit, int *behind_out)
+{
+    behind_out[p->stages] = 0;
+    for (int s = p->stages - 1; s >= 0; s--) {
+        const struct yokei_cut_stage *k = &p->stage[s];
+        const double more = p->m * k->time_block > 0
+                                ? (limit / p->m - k->time) / k->time_block * (1 + 1e-9) + 1e-9
+                                : INFINITY;
+        const int fits = more < k->most ? (int)fmax(more, -1) : k->most;
+        behind_out[s] = YOKE_MIN(behind_out[s + 1] + YOKE_MAX(fits, 0), p->n_blocks);
+    }
+}
+
+/*
  * Whether all blocks can be dealt so that the value is at most `limit`. least [stages + 1][n_blocks + 1]: the
  * least sum of fills.
  */
 static bool deal(const struct yokei_cut_problem *p, double limit, double *least, int16_t *from)
 {
     const int n = p->n_blocks;
+    int behind[YOKEI_MOST_CUTS + 1];
+    count_behind(p, limit, behind);
     for (int i = 0; i <= n; i++) least[i] = i ? INFINITY : 0;
     for (int s = 0; s < p->stages; s++) {
         const struct yokei_cut_stage *k = &p->stage[s];
         const double *before = least + (size_t)s * (size_t)(n + 1);
         double *now = least + (size_t)(s + 1) * (size_t)(n + 1);
         int16_t *took = from + (size_t)s * (size_t)(n + 1);
+        const int fewest = n - behind[s + 1], most = n - (p->stages - 1 - s) * p->least;
         for (int i = 0; i <= n; i++) now[i] = INFINITY;
-        for (int i = 0; i <= n; i++) {
+        for (int i = 0; i <= most; i++) {
             if (isinf(before[i])) continue;
-            for (int more = p->least; more <= k->most && i + more <= n; more++) {
+            for (int more = YOKE_MAX(p->least, fewest - i); more <= k->most && i + more <= most; more++) {
                 const double time = p->m * (k->time + more * k->time_block),
                              fill = before[i] + k->fill + more * k->fill_block;
                 const double begin = p->adds ? 0 : before[i],

@@ -64,8 +64,7 @@ static yoke_status line_of(yokei_predictor *p, const struct yokei_predict_config
         struct idle_stage *k = &x->stage[s];
         const bool last = s == x->n - 1;
         *k = (struct idle_stage){ .part = INFINITY };
-        YOKE_TRY(yokei_predict_unit(p, l->tensor, l->sequence_parallel, l->recompute, l->micro_batch,
-                                    slots[yokei_layout_slot(l, s, d)].kind, &u));
+        YOKE_TRY(yokei_predict_whole_unit(p, l, slots[yokei_layout_slot(l, s, d)].kind, &u));
         parts_of(l, sizes, &u, s == 0, last, k);
         const double block = all(&u.most_block), hop = last ? 0 : yokei_bound_hop(c, l, slots, s, d, &bytes);
         x->total += (s == 0 ? all(&u.most_before) : 0) + (last ? all(&u.most_after) : 0) + l->chunks * block;
@@ -152,10 +151,8 @@ static yoke_status compare(yokei_predictor *p, const struct yokei_layout *l,
     *ratio_out = INFINITY;
     for (int s = 0; s < l->pipeline; s++) {
         struct yokei_unit x, y;
-        YOKE_TRY(yokei_predict_unit(p, l->tensor, l->sequence_parallel, l->recompute, l->micro_batch,
-                                    slots[yokei_layout_slot(l, s, a)].kind, &x));
-        YOKE_TRY(yokei_predict_unit(p, l->tensor, l->sequence_parallel, l->recompute, l->micro_batch,
-                                    slots[yokei_layout_slot(l, s, b)].kind, &y));
+        YOKE_TRY(yokei_predict_whole_unit(p, l, slots[yokei_layout_slot(l, s, a)].kind, &x));
+        YOKE_TRY(yokei_predict_whole_unit(p, l, slots[yokei_layout_slot(l, s, b)].kind, &y));
         *ratio_out = fmin(*ratio_out, least_ratio(&x, &y, s == 0, s == l->pipeline - 1));
     }
     return YOKE_OK;
@@ -241,8 +238,7 @@ yoke_status yokei_bound_bubble_cuts(yokei_predictor *p, const struct yokei_predi
         struct yokei_unit u;
         const bool first = s == 0, last = s == l->pipeline - 1;
         const double late = is_early(l) ? fmin(s + 1, out->m) : 0;
-        YOKE_TRY(yokei_predict_unit(p, l->tensor, l->sequence_parallel, l->recompute, l->micro_batch,
-                                    slots[yokei_layout_slot(l, s, 0)].kind, &u));
+        YOKE_TRY(yokei_predict_whole_unit(p, l, slots[yokei_layout_slot(l, s, 0)].kind, &u));
         k->end = late * ((first ? u.most_before.W : 0) + (last ? u.most_after.W : 0));
         k->end_block = late * u.most_block.W;
         if (!is_early(l)) continue;
@@ -275,8 +271,7 @@ yoke_status yokei_bound_bubble_mesh(yokei_predictor *p, const struct yokei_predi
             for (int i = 0; i < l.n_kinds; i++) {
                 struct yokei_unit u;
                 if (!slots_of_kind[i]) continue;
-                YOKE_TRY(yokei_predict_unit(p, l.tensor, l.sequence_parallel, l.recompute, l.micro_batch,
-                                            l.kind[i], &u));
+                YOKE_TRY(yokei_predict_whole_unit(p, &l, l.kind[i], &u));
                 for (int place = 0; place < 3; place++)
                     parts_of(&l, sizes, &u, place == 0, place == 2, &worst);
             }

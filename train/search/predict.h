@@ -99,7 +99,7 @@ yoke_status yokei_predict_stages(yokei_predictor *predictor, const struct yokei_
 /**
  * The seconds of a block and of the layers before and behind the blocks, for one micro-batch on one kind of
  * device: the least that any call of the layer takes, and the most that any call on any tensor rank takes.
- * bounds.h builds on them.
+ * bounds.h builds on them. The most is 0 unless the whole unit was asked for.
  */
 struct yokei_layer_seconds {
     double F, B, W, R;
@@ -110,6 +110,9 @@ struct yokei_unit {
 };
 yoke_status yokei_predict_unit(yokei_predictor *predictor, int tensor, bool sequence_parallel, int recompute,
                                int64_t micro_batch, int kind, struct yokei_unit *unit_out);
+/** The same with the most, for the tensor ranks, the recomputation and the micro-batch of a layout. */
+yoke_status yokei_predict_whole_unit(yokei_predictor *predictor, const struct yokei_layout *layout, int kind,
+                                     struct yokei_unit *unit_out);
 /**
  * Deal the batch to the replicas of a layout, in units of the micro-batch (with chunks, of as many
  * micro-batches as there are stages), so that the slowest replica ends as early as possible. seconds [data]:

@@ -17,7 +17,7 @@ struct yokei_known_sum {
 /** Units that were computed before. */
 struct yokei_known_unit {
     int tensor, recompute, kind;
-    bool sequence_parallel;
+    bool sequence_parallel, has_most;
     int64_t micro_batch;
     yoke_status status;
     struct yokei_unit unit;

@@ -85,44 +85,38 @@ static void add_layers(const yoke_model *model, const struct yokei_layer_seconds
     }
 }
 
-static yoke_status measure(yokei_predictor *p, struct yokei_known_unit *u)
+/* The least of the calls of one rank, or the most of the calls of all ranks of the tensor group. */
+static yoke_status measure(yokei_predictor *p, struct yokei_known_unit *u, bool most)
 {
     const yoke_model *model = p->config.model;
-    const int least_rank = u->tensor > 2 ? 1 : 0;
-    struct yokei_layer_seconds *least = calloc(2 * (size_t)model->n_layers, sizeof *least),
-                               *most = least + model->n_layers;
-    yoke_status status = least ? YOKE_OK
-                               : yoke_fail(YOKE_ENOMEM, "planning: no host memory for %d layers",
-                                           model->n_layers);
-    for (int rank = 0; rank < u->tensor && !status; rank++) {
+    const int first = most ? 0 : u->tensor > 2, end = most ? u->tensor : first + 1;
+    struct yokei_layer_seconds *of = calloc((size_t)model->n_layers, sizeof *of);
+    struct yokei_unit *out = &u->unit;
+    yoke_status status = of ? YOKE_OK
+                            : yoke_fail(YOKE_ENOMEM, "planning: no host memory for %d layers",
+                                        model->n_layers);
+    for (int rank = first; rank < end && !status; rank++) {
         struct yokei_planned x;
         status = count_all(p, u, rank, &x);
-        if (status) break;
-        if (rank == least_rank) take_calls(p, u, &x, false, least);
-        take_calls(p, u, &x, true, most);
+        if (!status) take_calls(p, u, &x, most, of);
     }
-    if (!status) {
-        add_layers(model, least, &u->unit.before, &u->unit.block, &u->unit.after);
-        add_layers(model, most, &u->unit.most_before, &u->unit.most_block, &u->unit.most_after);
-    }
-    free(least);
+    if (!status && most)
+        add_layers(model, of, &out->most_before, &out->most_block, &out->most_after);
+    else if (!status)
+        add_layers(model, of, &out->before, &out->block, &out->after);
+    free(of);
     return status;
 }
 
-yoke_status yokei_predict_unit(yokei_predictor *p, int tensor, bool sequence_parallel, int recompute,
-                               int64_t micro_batch, int kind, struct yokei_unit *out)
+/* The unit in the table. The next new unit may move it. */
+static yoke_status find(yokei_predictor *p, const struct yokei_known_unit *key, struct yokei_known_unit **out)
 {
-    struct yokei_known_unit u = { .tensor = tensor,
-                                  .recompute = recompute,
-                                  .kind = kind,
-                                  .sequence_parallel = sequence_parallel,
-                                  .micro_batch = micro_batch };
     for (int i = 0; i < p->n_units; i++) {
-        const struct yokei_known_unit *k = &p->unit[i];
-        if (k->tensor != tensor || k->recompute != recompute || k->kind != kind
-            || k->sequence_parallel != sequence_parallel || k->micro_batch != micro_batch)
+        struct yokei_known_unit *k = &p->unit[i];
+        if (k->tensor != key->tensor || k->recompute != key->recompute || k->kind != key->kind
+            || k->sequence_parallel != key->sequence_parallel || k->micro_batch != key->micro_batch)
             continue;
-        if (!k->status) *out = k->unit;
+        *out = k;
         return k->status ? yoke_fail(k->status, "planning: the model cannot be divided in this way")
                          : YOKE_OK;
     }
@@ -133,9 +127,40 @@ yoke_status yokei_predict_unit(yokei_predictor *p, int tensor, bool sequence_par
         p->unit = list;
         p->units_capacity = capacity;
     }
-    u.status = measure(p, &u);
+    struct yokei_known_unit u = *key;
+    u.status = measure(p, &u, false);
     if (u.status == YOKE_ENOMEM) return u.status;
-    p->unit[p->n_units++] = u;
-    if (!u.status) *out = u.unit;
+    *out = &p->unit[p->n_units++];
+    **out = u;
     return u.status;
+}
+
+yoke_status yokei_predict_unit(yokei_predictor *p, int tensor, bool sequence_parallel, int recompute,
+                               int64_t micro_batch, int kind, struct yokei_unit *out)
+{
+    const struct yokei_known_unit key = { .tensor = tensor,
+                                          .recompute = recompute,
+                                          .kind = kind,
+                                          .sequence_parallel = sequence_parallel,
+                                          .micro_batch = micro_batch };
+    struct yokei_known_unit *u = NULL;
+    YOKE_TRY(find(p, &key, &u));
+    *out = u->unit;
+    return YOKE_OK;
+}
+
+yoke_status yokei_predict_whole_unit(yokei_predictor *p, const struct yokei_layout *l, int kind,
+                                     struct yokei_unit *out)
+{
+    const struct yokei_known_unit key = { .tensor = l->tensor,
+                                          .recompute = l->recompute,
+                                          .kind = kind,
+                                          .sequence_parallel = l->sequence_parallel,
+                                          .micro_batch = l->micro_batch };
+    struct yokei_known_unit *u = NULL;
+    YOKE_TRY(find(p, &key, &u));
+    if (!u->has_most) YOKE_TRY(measure(p, u, true));
+    u->has_most = true;
+    *out = u->unit;
+    return YOKE_OK;
 }

@@ -54,8 +54,11 @@ static yoke_status dive(struct yokei_searching *s)
     s->node = NULL;
     s->n_nodes = s->capacity = 0;
     s->is_diving = true;
-    for (int64_t i = 0; i < n && !status; i++)
-        if (is_typical(s, &all[i])) status = yokei_search_divide(s, &all[i]);
+    for (int64_t i = 0; i < n && !status && !s->is_stopped; i++)
+        if (is_typical(s, &all[i])) {
+            status = yokei_search_divide(s, &all[i]);
+            yokei_search_show(s, false);
+        }
     for (int k = 0; k < DIVES && s->n_nodes && !status && !s->is_stopped; k++) {
         if (s->node[0].bound >= yokei_search_threshold(s)) break;
         const struct yokei_node next = yokei_search_pop(s);

@@ -182,7 +182,7 @@ static yoke_status push_meshes(struct yokei_searching *s, int order, int tensor)
     _Static_assert(YOKE_MAX_TENSOR <= INT8_MAX, "a node has room for the tensor ranks");
     const int most_stages = (int)YOKE_MIN((int64_t)YOKE_MIN(n_slots, s->sizes.n_blocks), YOKEI_MOST_CUTS);
     for (int b = 1; b <= c->batch && c->batch % b == 0; b *= 2)
-        for (int p = 1; p <= most_stages; p++)
+        for (int p = 1; p <= most_stages && !s->is_stopped; yokei_search_show(s, false), p++)
             for (int d = 1; d <= n_slots / p && d <= c->batch / b; d++)
                 for (int cut = 0; cut <= (tensor > 1); cut++) {
                     n.micro_batch = b, n.pipeline = (int16_t)p, n.data = d;
