@@ -38,12 +38,14 @@ libemulate_ptx_la_SOURCES = emulate/cuda/ptx.h emulate/cuda/ptx_code.h emulate/c
 	emulate/cuda/ptx_token.c emulate/cuda/ptx_names.c emulate/cuda/ptx_lines.c emulate/cuda/ptx_parse.c \
 	emulate/cuda/ptx_types.c emulate/cuda/ptx_decode.c emulate/cuda/ptx_decode_more.c emulate/cuda/ptx_fault.c emulate/cuda/ptx_run.c \
 	emulate/cuda/ptx_cvt.c emulate/cuda/ptx_executor.c
+libemulate_ptx_la_SOURCES += emulate/cuda/ptx_decode_matrix.c
 libemulate_ptx_la_CPPFLAGS = $(AM_CPPFLAGS)
 libemulate_ptx_la_LIBADD = libemulate-ptx-generic.la libemulate-kernel.la -lm
 
 # The part that runs the instructions is compiled for each instruction set of the host.
 ptx_executor = emulate/cuda/ptx_run.h emulate/cuda/ptx_alu.c emulate/cuda/ptx_block.c emulate/cuda/ptx_wait.c \
-	emulate/cuda/ptx_access.c emulate/cuda/ptx_shared.c $(kernel_checks)
+	emulate/cuda/ptx_access.c emulate/cuda/ptx_shared.c emulate/cuda/ptx_float.h
+ptx_executor += emulate/cuda/ptx_async.c emulate/cuda/ptx_matrix.c $(kernel_checks)
 # No instruction traps, and nobody reads the flags of exceptions, so comparisons may become vectors.
 ptx_executor_flags = $(AM_CFLAGS) -fno-trapping-math
 noinst_LTLIBRARIES += libemulate-ptx-generic.la

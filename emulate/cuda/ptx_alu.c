@@ -3,32 +3,13 @@
  * What each lane computes alone. The compiler makes vectors of the lanes. NaN results of f32 arithmetic are
  * 0x7fffffff (PTX ISA, "Floating Point Instructions"), where the host would keep a NaN operand's bits.
  */
+#include "emulate/cuda/ptx_float.h"
 #include "emulate/cuda/ptx_run.h"
 
 #include <string.h>
 
 #define LEAST(a, b) ((a) < (b) ? (a) : (b))
 #define PAIR(high, low) ((uint64_t)(high) << 32 | (low))
-
-static inline float float_of(uint32_t bits)
-{
-    union {
-        uint32_t w;
-        float f;
-    } u = { bits };
-    return u.f;
-}
-
-static inline uint32_t bits_of(float x)
-{
-    union {
-        float f;
-        uint32_t w;
-    } u = { x };
-    return u.w;
-}
-
-static inline float canonical(float x) { return x != x ? float_of(0x7fffffff) : x; }
 
 /* The operand that is a number, if only one is; -0 is less than +0. */
 static inline float least(float a, float b)
@@ -48,15 +29,6 @@ static inline float most(float a, float b)
 }
 
 static inline float or_nan(float a, float b, float x) { return a != a || b != b ? float_of(0x7fffffff) : x; }
-
-static inline float from_f16(uint16_t h)
-{
-    const uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = (uint32_t)(h & 0x7fff) << 13;
-    /* the exponent's bias is greater by 112; a product also makes subnormal numbers normal */
-    uint32_t bits = bits_of(float_of(rest) * float_of(0x77800000));
-    bits = rest >= 0x0f800000 ? rest | 0x7f800000 : bits;
-    return rest > 0x0f800000 ? float_of(0x7fffffff) : float_of(bits | sign);
-}
 
 static inline uint16_t to_f16(float x)
 {

@@ -121,6 +121,9 @@ static bool special(struct run *r, const struct ptx_instruction *I, char *const 
             if (lanes >> l & 1) d->w[l] = lanes;
         return true;
     }
+    case PTX_COPY: return ptx_copy(r->s, r->warp, I, lanes);
+    case PTX_COPY_COMMIT: ptx_copy_commit(r->warp, lanes); return true;
+    case PTX_COPY_WAIT: return ptx_copy_wait(r->s, r->warp, I, lanes);
     case PTX_TRAPPED:
         return ptx_fault_at(r->s, r->warp, __builtin_ctz(lanes), I, KERNEL_TRAP, "executes trap");
     default: return true;
@@ -233,7 +236,8 @@ bool ptx_block_run(struct ptx_state *s)
         const uint32_t left = s->n_threads - (uint32_t)i * PTX_LANES;
         warp->live = warp->exists = left >= PTX_LANES ? PTX_ALL_LANES : ((uint32_t)1 << left) - 1;
         warp->epoch = 0;
-        warp->n_ready = warp->n_parked = 0;
+        warp->n_ready = warp->n_parked = warp->n_pending = 0;
+        memset(warp->copy_groups, 0, sizeof warp->copy_groups);
         if (s->kernel->local_bytes)
             memset(warp->local_defined, 0, s->kernel->local_bytes * sizeof *warp->local_defined);
         set_specials(s, warp);

@@ -49,11 +49,17 @@ enum ptx_kind {
     PTX_TRAPPED,
     PTX_NOTHING, /* a fence */
     PTX_ACTIVE_MASK,
+    PTX_COPY, /* cp.async, and the two instructions behind it */
+    PTX_COPY_COMMIT,
+    PTX_COPY_WAIT,
     PTX_BARRIER,
     /* the kinds from here on wait for the lanes of a mask */
     PTX_WARP_BARRIER,
     PTX_SHUFFLE,
     PTX_VOTE,
+    /* these need all lanes of the warp */
+    PTX_LOAD_MATRIX,
+    PTX_MULTIPLY,
 };
 
 enum ptx_space { PTX_GENERIC, PTX_GLOBAL, PTX_SHARED, PTX_LOCAL, PTX_N_SPACES };
@@ -121,8 +127,12 @@ struct ptx_instruction {
     ptx_operand d[PTX_VECTOR]; /* destinations; of a store the values. setp: p and q; shfl: d and p */
     ptx_operand a, b, c, e;    /* sources */
     ptx_operand guard;
-    int64_t offset;          /* of a memory access; of lop3 the table */
-    int32_t target;          /* of a branch */
+    /*
+     * of a memory access; of lop3 the table; of mma the index into ptx_kernel.products; of cp.async.wait_group
+     * the groups that may be pending, or -1 for cp.async.wait_all
+     */
+    int64_t offset;
+    int32_t target;          /* of a branch; of cp.async the offset of the address in shared memory */
     int32_t line;            /* of the text */
     int32_t place;           /* index into ptx_module.places, or -1 */
     uint16_t op;             /* enum ptx_op */
@@ -139,7 +149,8 @@ struct ptx_instruction {
     uint8_t has_q;        /* a second destination: setp p|q, shfl d|p */
     uint8_t has_d;        /* false: the destination is "_", or an atomic is a red */
     uint8_t negated;      /* setp: the third operand; vote: the predicate */
-    uint8_t counted;      /* bar.sync with a number of threads */
+    uint8_t counted;      /* bar.sync with a number of threads, cp.async with a number of bytes to read */
+    uint8_t turned;       /* ldmatrix.trans */
     uint8_t synchronises; /* a load or store that may race: .volatile, .relaxed, .acquire, .release */
 };
 
@@ -167,6 +178,11 @@ enum ptx_special {
     PTX_N_SPECIALS
 };
 
+/** The registers of the operands of an mma; the destinations are in the instruction. */
+struct ptx_product {
+    ptx_operand a[4], b[2], c[4];
+};
+
 struct ptx_parameter {
     char *name;
     uint32_t offset, bytes;
@@ -178,6 +194,8 @@ struct ptx_kernel {
     char *name;
     struct ptx_instruction *code;
     int n_code, code_capacity;
+    struct ptx_product *products;
+    int n_products, product_capacity;
     struct ptx_parameter *parameters;
     int n_parameters;
     uint32_t parameter_bytes, shared_bytes, dynamic_align, local_bytes;

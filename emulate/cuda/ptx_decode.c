@@ -153,12 +153,20 @@ static bool decode(struct ptx_parser *p, const struct ptx_statement *s, struct p
     static const struct {
         const char *name;
         bool (*decode)(struct ptx_parser *p, const struct ptx_statement *s, struct ptx_instruction *I);
-    } families[] = { { "ld", ptx_decode_memory },      { "st", ptx_decode_memory },
-                     { "setp", ptx_decode_setp },      { "cvt", ptx_decode_cvt },
-                     { "atom", ptx_decode_atom },      { "red", ptx_decode_atom },
-                     { "bar", ptx_decode_wait },       { "barrier", ptx_decode_wait },
-                     { "shfl", ptx_decode_wait },      { "vote", ptx_decode_wait },
-                     { "activemask", ptx_decode_wait } };
+    } families[] = { { "ld", ptx_decode_memory },
+                     { "st", ptx_decode_memory },
+                     { "setp", ptx_decode_setp },
+                     { "cvt", ptx_decode_cvt },
+                     { "atom", ptx_decode_atom },
+                     { "red", ptx_decode_atom },
+                     { "bar", ptx_decode_wait },
+                     { "barrier", ptx_decode_wait },
+                     { "shfl", ptx_decode_wait },
+                     { "vote", ptx_decode_wait },
+                     { "activemask", ptx_decode_wait },
+                     { "cp", ptx_decode_copy },
+                     { "ldmatrix", ptx_decode_load_matrix },
+                     { "mma", ptx_decode_mma } };
     const struct ptx_token *base = &s->word[0];
     if (ptx_is(base, "mov") && (s->operand[0].form == PTX_BRACES || s->operand[1].form == PTX_BRACES))
         return decode_braces(p, s, I);

@@ -12,7 +12,7 @@ static int index_of(const struct ptx_token *word, const char *const *names, int 
 }
 #define INDEX_OF(word, names) index_of(word, names, (int)(sizeof(names) / sizeof *(names)))
 
-static bool wrong_form(struct ptx_parser *p, const struct ptx_statement *s)
+bool ptx_wrong_form(struct ptx_parser *p, const struct ptx_statement *s)
 {
     return ptx_parse_error(p, KERNEL_SYNTAX, s->opcode.line, "the operands of '%.*s' have the wrong form",
                            s->opcode.length, s->opcode.text);
@@ -28,12 +28,12 @@ static bool space_of(const struct ptx_token *word, struct ptx_instruction *I)
     return true;
 }
 
-static bool address(struct ptx_parser *p, const struct ptx_statement *s, const struct ptx_written *w,
-                    struct ptx_instruction *I)
+bool ptx_address(struct ptx_parser *p, const struct ptx_statement *s, const struct ptx_written *w,
+                 struct ptx_instruction *I)
 {
     char width;
     uint32_t index;
-    if (w->form != PTX_MEMORY) return wrong_form(p, s);
+    if (w->form != PTX_MEMORY) return ptx_wrong_form(p, s);
     const struct ptx_symbol *symbol = ptx_find(p, &w->part[0], &index);
     if (symbol && (symbol->kind == PTX_VARIABLE || symbol->kind == PTX_DYNAMIC) && symbol->space != I->space)
         return ptx_parse_error(p, KERNEL_SYNTAX, s->opcode.line,
@@ -55,7 +55,7 @@ static bool values(struct ptx_parser *p, const struct ptx_statement *s, const st
     const char needed = ptx_width_of(I->type);
     const bool braces = w->form == PTX_BRACES;
     if ((w->form != PTX_ONE && !braces) || w->n != I->vector || (braces && I->vector == 1))
-        return wrong_form(p, s);
+        return ptx_wrong_form(p, s);
     for (int i = 0; i < w->n; i++) {
         const struct ptx_token *part = &w->part[i];
         char width;
@@ -83,7 +83,7 @@ static bool parameter_load(struct ptx_parser *p, const struct ptx_statement *s, 
     uint32_t index;
     const struct ptx_symbol *symbol = w->form == PTX_MEMORY ? ptx_find(p, &w->part[0], &index) : NULL;
     const int64_t bytes = (int64_t)ptx_type_bytes(I->type) * I->vector;
-    if (!symbol || symbol->kind != PTX_PARAMETER) return wrong_form(p, s);
+    if (!symbol || symbol->kind != PTX_PARAMETER) return ptx_wrong_form(p, s);
     I->kind = PTX_LOAD_PARAMETER;
     I->offset = symbol->at + w->offset;
     if (I->offset < 0 || I->offset + bytes > p->kernel->parameter_bytes || I->offset % bytes)
@@ -121,7 +121,7 @@ bool ptx_decode_memory(struct ptx_parser *p, const struct ptx_statement *s, stru
     if (ptx_type_bytes(type) * I->vector > 16) return ptx_unknown(p, s, NULL);
     if (!ptx_count(p, s, 2, 2)) return false;
     if (is_parameter) return parameter_load(p, s, I);
-    return address(p, s, &s->operand[is_store ? 0 : 1], I)
+    return ptx_address(p, s, &s->operand[is_store ? 0 : 1], I)
            && values(p, s, &s->operand[is_store ? 1 : 0], is_store, I);
 }
 
@@ -159,11 +159,11 @@ bool ptx_decode_atom(struct ptx_parser *p, const struct ptx_statement *s, struct
     I->type = (uint8_t)type;
     I->wide = ptx_type_bytes(type) == 8;
     const int first = is_red ? 0 : 1, n = first + (what == PTX_A_CAS ? 3 : 2);
-    if (!ptx_count(p, s, n, n) || !address(p, s, &s->operand[first], I)) return false;
+    if (!ptx_count(p, s, n, n) || !ptx_address(p, s, &s->operand[first], I)) return false;
     I->has_d = !is_red && !ptx_is(&s->operand[0].part[0], "_");
     const char width = ptx_width_of(type);
     for (int i = 0; i < s->n; i++)
-        if (i != first && s->operand[i].form != PTX_ONE) return wrong_form(p, s);
+        if (i != first && s->operand[i].form != PTX_ONE) return ptx_wrong_form(p, s);
     return (!I->has_d || ptx_destination(p, &s->operand[0].part[0], width, &I->d[0]))
            && ptx_operand_of(p, &s->operand[first + 1].part[0], s->operand[first + 1].negated, width, &I->b)
            && (what != PTX_A_CAS
@@ -265,14 +265,14 @@ bool ptx_decode_cvt(struct ptx_parser *p, const struct ptx_statement *s, struct 
     I->from = (uint8_t)from;
     char to_width, from_width;
     if (!ptx_count(p, s, 2, 2) || s->operand[0].form != PTX_ONE || s->operand[1].form != PTX_ONE)
-        return wrong_form(p, s);
+        return ptx_wrong_form(p, s);
     if (!ptx_any_operand(p, &s->operand[0].part[0], 'x', &to_width, &I->d[0])
         || !ptx_any_operand(p, &s->operand[1].part[0], ptx_width_of(from), &from_width, &I->a))
         return false;
     static const uint8_t bytes_of[256] = { ['h'] = 2, ['w'] = 4, ['f'] = 4, ['q'] = 8 };
     if (bytes_of[(unsigned char)to_width] < ptx_type_bytes(to)
         || bytes_of[(unsigned char)from_width] < ptx_type_bytes(from))
-        return wrong_form(p, s);
+        return ptx_wrong_form(p, s);
     I->wide = to_width == 'q';
     I->wide_from = from_width == 'q';
     I->has_q = to_width == 'h'; /* the upper half of a 16-bit register stays 0 */

@@ -208,12 +208,14 @@ static void pieces(struct ptx_kernel *k)
     k->global_shift = k->shared_shift = 3;
     for (int i = 0; i < k->n_code; i++) {
         const struct ptx_instruction *I = &k->code[i];
-        if (I->kind != PTX_LOAD && I->kind != PTX_STORE && I->kind != PTX_ATOM) continue;
+        if (I->kind != PTX_LOAD && I->kind != PTX_STORE && I->kind != PTX_ATOM && I->kind != PTX_COPY)
+            continue;
         uint8_t shift = 0;
         while (ptx_type_bytes(I->type) >> (shift + 1)) shift++;
         if (I->space != PTX_SHARED && I->space != PTX_LOCAL && shift < k->global_shift)
             k->global_shift = shift;
-        if (I->space != PTX_GLOBAL && I->space != PTX_LOCAL && shift < k->shared_shift)
+        if ((I->space != PTX_GLOBAL || I->kind == PTX_COPY) && I->space != PTX_LOCAL
+            && shift < k->shared_shift)
             k->shared_shift = shift;
     }
 }
@@ -339,7 +341,7 @@ void ptx_module_destroy(struct ptx_module *module)
     for (struct ptx_kernel *k = module->kernels, *next; k; k = next) {
         next = k->next;
         for (int i = 0; i < k->n_parameters; i++) free(k->parameters[i].name);
-        free(k->parameters), free(k->code), free(k->constants), free(k->name), free(k);
+        free(k->parameters), free(k->code), free(k->products), free(k->constants), free(k->name), free(k);
     }
     for (int i = 0; i < module->n_files; i++) free(module->files[i]);
     free(module->files), free(module->places), free(module);

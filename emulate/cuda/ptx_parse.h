@@ -135,7 +135,7 @@ bool ptx_variable(struct ptx_parser *p, enum ptx_space space); /* behind .shared
 bool ptx_loc(struct ptx_parser *p);  /* behind .loc */
 bool ptx_file(struct ptx_parser *p); /* behind .file */
 
-/* ---- ptx_decode.c, ptx_decode_more.c ---- */
+/* ---- ptx_decode.c, ptx_decode_more.c, ptx_decode_matrix.c ---- */
 void ptx_ops_index(struct ptx_parser *p);
 bool ptx_instruction(struct ptx_parser *p); /* from the next token to the semicolon */
 bool ptx_type_of(const struct ptx_token *word, enum ptx_type *type_out);
@@ -146,6 +146,13 @@ bool ptx_decode_memory(struct ptx_parser *p, const struct ptx_statement *s, stru
 bool ptx_decode_atom(struct ptx_parser *p, const struct ptx_statement *s, struct ptx_instruction *I);
 bool ptx_decode_wait(struct ptx_parser *p, const struct ptx_statement *s, struct ptx_instruction *I);
 bool ptx_decode_setp(struct ptx_parser *p, const struct ptx_statement *s, struct ptx_instruction *I);
+bool ptx_decode_copy(struct ptx_parser *p, const struct ptx_statement *s, struct ptx_instruction *I);
+bool ptx_decode_load_matrix(struct ptx_parser *p, const struct ptx_statement *s, struct ptx_instruction *I);
+bool ptx_decode_mma(struct ptx_parser *p, const struct ptx_statement *s, struct ptx_instruction *I);
+/** An operand in brackets, of a memory access of I->space. Fills I->a, I->offset and I->wide_address. */
+bool ptx_address(struct ptx_parser *p, const struct ptx_statement *s, const struct ptx_written *w,
+                 struct ptx_instruction *I);
+bool ptx_wrong_form(struct ptx_parser *p, const struct ptx_statement *s);
 bool ptx_decode_cvt(struct ptx_parser *p, const struct ptx_statement *s, struct ptx_instruction *I);
 
 #endif

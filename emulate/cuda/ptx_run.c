@@ -43,6 +43,7 @@ static void release(struct ptx_state *s)
         free(s->warps[i].registers);
         free(s->warps[i].local);
         free(s->warps[i].local_defined);
+        free(s->warps[i].pending);
     }
     free(s->warps);
     free(s->b.shared);

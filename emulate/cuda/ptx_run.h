@@ -19,6 +19,11 @@
 #define ptx_park KERNEL_JOIN(ptx_park, KERNEL_ISA)
 #define ptx_resume KERNEL_JOIN(ptx_resume, KERNEL_ISA)
 #define ptx_ready KERNEL_JOIN(ptx_ready, KERNEL_ISA)
+#define ptx_copy KERNEL_JOIN(ptx_copy, KERNEL_ISA)
+#define ptx_copy_commit KERNEL_JOIN(ptx_copy_commit, KERNEL_ISA)
+#define ptx_copy_wait KERNEL_JOIN(ptx_copy_wait, KERNEL_ISA)
+#define ptx_load_matrix KERNEL_JOIN(ptx_load_matrix, KERNEL_ISA)
+#define ptx_multiply KERNEL_JOIN(ptx_multiply, KERNEL_ISA)
 #define ptx_stalled KERNEL_JOIN(ptx_stalled, KERNEL_ISA)
 
 /* The lanes of a loop are independent, because registers are equal or do not overlap. */
@@ -34,6 +39,15 @@ struct ptx_fragment {
     uint32_t lanes;
 };
 
+/** A cp.async that some lanes have not waited for: where it writes, and what it has read. */
+struct ptx_pending {
+    const struct ptx_instruction *I;
+    uint32_t lanes;
+    uint32_t group[PTX_LANES]; /* the number of groups that the lane had committed before */
+    uint32_t at[PTX_LANES];    /* in shared memory */
+    unsigned char data[PTX_LANES][16];
+};
+
 struct ptx_warp {
     char *registers;
     uint32_t index;
@@ -47,6 +61,9 @@ struct ptx_warp {
      */
     unsigned char *local;
     uint32_t *local_defined;
+    struct ptx_pending *pending; /* in the order of the program */
+    int n_pending, pending_capacity;
+    uint32_t copy_groups[PTX_LANES]; /* that the lane has committed */
 };
 
 /** A launch, and the block that runs. */
@@ -102,6 +119,22 @@ bool ptx_park(struct ptx_state *s, struct ptx_warp *warp, int pc, uint32_t lanes
 bool ptx_resume(struct ptx_state *s, struct ptx_warp *warp);
 /** No thread of the block can go on. Fills the fault, and returns false. */
 bool ptx_stalled(struct ptx_state *s);
+
+/* ---- ptx_async.c. Return false after they have filled the fault ---- */
+/**
+ * cp.async: read global memory now. What was read appears in shared memory when the lane waits for it, and
+ * until then the bytes of shared memory count as never written.
+ */
+bool ptx_copy(struct ptx_state *s, struct ptx_warp *warp, const struct ptx_instruction *I, uint32_t lanes);
+void ptx_copy_commit(struct ptx_warp *warp, uint32_t lanes);
+bool ptx_copy_wait(struct ptx_state *s, struct ptx_warp *warp, const struct ptx_instruction *I,
+                   uint32_t lanes);
+
+/* ---- ptx_matrix.c. `lanes` are those that have come; there is a fault if they are not all ---- */
+bool ptx_load_matrix(struct ptx_state *s, struct ptx_warp *warp, const struct ptx_instruction *I,
+                     uint32_t lanes);
+bool ptx_multiply(struct ptx_state *s, struct ptx_warp *warp, const struct ptx_instruction *I,
+                  uint32_t lanes);
 
 /* ---- ptx_fault.c ---- */
 /**

@@ -202,6 +202,8 @@ static bool at_warp_wait(struct ptx_state *s, struct ptx_warp *warp, int entry)
         if ((same & warp->live) != (members & warp->live)) continue; /* some still come */
         if (I->kind == PTX_SHUFFLE && !shuffle(s, warp, I, same)) return false;
         if (I->kind == PTX_VOTE) vote(s, warp, I, same);
+        if (I->kind == PTX_LOAD_MATRIX && !ptx_load_matrix(s, warp, I, same)) return false;
+        if (I->kind == PTX_MULTIPLY && !ptx_multiply(s, warp, I, same)) return false;
         if (I->kind == PTX_WARP_BARRIER) warp->epoch++;
         release(warp, entry, same);
         if (same == f.lanes) return true;
@@ -241,6 +243,8 @@ static const char *what_of(const struct ptx_instruction *I)
     switch ((enum ptx_kind)I->kind) {
     case PTX_SHUFFLE: return "a shuffle";
     case PTX_VOTE: return "a vote";
+    case PTX_LOAD_MATRIX: return "ldmatrix";
+    case PTX_MULTIPLY: return "mma";
     case PTX_WARP_BARRIER: return "a barrier of its warp";
     default: return "a barrier of its block";
     }
