@@ -66,6 +66,7 @@ yoke_status yokei_cuda_ahead(yoke_device *device, const char *target, struct yok
     dev->rt.gpu.max_group = 1024;
     dev->rt.gpu.local_bytes = 48 << 10;
     dev->rt.gpu.reserves_private = true;
+    dev->rt.gpu.multiplies_squares = cc >= 80;
     yokei_text(dev->rt.gpu.identity, sizeof dev->rt.gpu.identity, "%s", CUDA_IDENTITY);
     device->impl = dev;
     yokei_text(ahead->compiler, sizeof ahead->compiler, "NVRTC %d.%d (%s)", nvrtc->major, nvrtc->minor,

@@ -228,6 +228,7 @@ static void fill_properties(yoke_device *device)
     dev->rt.gpu.max_group = attribute(cu, dev->id, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
     dev->rt.gpu.local_bytes = (size_t)attribute(cu, dev->id, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
     dev->rt.gpu.reserves_private = true;
+    dev->rt.gpu.multiplies_squares = dev->cc >= 80;
     yokei_text(dev->rt.gpu.identity, sizeof dev->rt.gpu.identity, "%s", CUDA_IDENTITY);
     yokei_text(dev->rt.gpu.ahead, sizeof dev->rt.gpu.ahead, "cuda:sm_%d", dev->cc);
 }

@@ -7,6 +7,8 @@
  *    heads as a bounded scratch holds. Then every team of one lane takes MR queries (or keys) through the
  *    panels. (A team is a set of work-items that work together, and a lane is one of them.)
  *  - team: a group shares blocks of keys and queries in local memory. It needs no scratch except for delta.
+ *  - mma: a group does the same with matrix units (prelude/mma.yk), for f16 and bf16 and heads of up to 128.
+ *    A call that it cannot do is the team's.
  *
  * Each result is written by one team, which takes its blocks in order. No atomics are used, so every run
  * gives the same bits.
@@ -22,8 +24,9 @@ static const struct yokei_gpu_body list[] = {
     { .name = "tile6x16", .tile = true, .cpu_only = true, .MR = 6, .NV = 1, .W = 16 },
     { .name = "team" },
     { .name = "tile4x4", .tile = true, .MR = 4, .NV = 4, .W = 1 },
+    { .name = "mma", .mma = true },
 };
-enum { TILE12X32, TILE6X16, TEAM, TILE4X4 };
+enum { TILE12X32, TILE6X16, TEAM, TILE4X4, MMA };
 
 /**
  * The blocks of the team body, for heads of up to D: rows that stay, columns that pass, and work-items of a
@@ -40,7 +43,27 @@ static const struct blocks {
 /* Whether devices with so many lanes in a warp use these blocks. */
 static bool suits_warp(const struct blocks *b, int warp) { return b->items <= 128 || warp == 64; }
 
-/* The bytes of local memory: lines of 64 floats for the rows, and for two blocks of columns. */
+/**
+ * The programs of the mma body, for heads of up to D: the columns that pass at a time, and how many groups of
+ * forward, dq and dkv shall fit on a multiprocessor. The columns are at least half of a group's rows, because
+ * the rows lie where the columns will be before a warp takes them into its registers.
+ */
+static const struct mma {
+    int D, columns, forward, dq, dkv;
+} mma[] = { { 32, 64, 4, 4, 4 }, { 64, 64, 3, 3, 3 }, { 96, 32, 3, 2, 2 }, { 128, 32, 2, 2, 2 } };
+#define MMA_WARPS 4
+#define MMA_ROWS (16 * MMA_WARPS) /* of a group */
+#define MMA_MAX_D 128
+#define MMA_COLUMNS 64 /* the most columns of a block, to which scratch is padded */
+
+static const struct mma *mma_for(int64_t D)
+{
+    const struct mma *s = mma;
+    while (s->D < D) s++;
+    return s;
+}
+
+/* The bytes of local memory of the team body: lines of 64 floats for the rows, and for two blocks of columns. */
 static size_t local_bytes(const struct blocks *b)
 {
     return 64 * sizeof(float) * (size_t)(b->rows + 2 * b->columns);
@@ -60,6 +83,7 @@ static bool offers_attention(const struct yokei_gpu_body *body, const struct yok
 {
     if (body->cpu_only && !gpu->is_cpu) return false;
     if (body->tile) return !gpu->reserves_private; /* up to 17 KB per work-item */
+    if (body->mma) return gpu->multiplies_squares;
     return blocks_for(gpu, MAX_D) && blocks_for(gpu, 128) && blocks_for(gpu, 64);
 }
 
@@ -71,8 +95,12 @@ const char *yokei_gpu_attention_variant(const yoke_device *device, int index)
     return body ? body->name : NULL;
 }
 
-/* Choose the body by B T H D and T, see yokei_variant. */
-static const struct yokei_gpu_body *choose_attention(const yoke_device *device, const struct yokei_call *call)
+/*
+ * Choose the body by B T H D and T, see yokei_variant. `D` is that of the call, whose type decides too whether
+ * the matrix units can do it.
+ */
+static const struct yokei_gpu_body *choose_attention(const yoke_device *device, const struct yokei_call *call,
+                                                     yoke_dtype dtype, int64_t D)
 {
     const struct yokei_gpu_device *gpu = yokei_gpu(device);
     int otherwise = gpu->reserves_private ? TEAM : TILE4X4;
@@ -80,9 +108,12 @@ static const struct yokei_gpu_body *choose_attention(const yoke_device *device, 
         otherwise = gpu->vector_floats >= 16 ? TILE12X32 : TILE6X16;
     else if (offers_attention(&list[TEAM], gpu))
         otherwise = TEAM;
+    const bool fits = dtype != YOKE_F32 && D <= MMA_MAX_D;
+    if (fits && offers_attention(&list[MMA], gpu)) otherwise = MMA;
     const struct yokei_gpu_body *body = yokei_gpu_body_at(
         &bodies, device, yokei_variant(device, call, yokei_gpu_body_index(&bodies, device, otherwise)));
-    return body ? body : &list[otherwise]; /* a tuning file may name a body that this device lacks */
+    if (!body) body = &list[otherwise]; /* a tuning file may name a body that this device lacks */
+    return body->mma && !fits ? &list[TEAM] : body;
 }
 
 static struct yokei_gpu_program attention_program(const struct yokei_gpu_body *body, yoke_dtype dtype,
@@ -102,11 +133,32 @@ static struct yokei_gpu_program attention_program(const struct yokei_gpu_body *b
     return program;
 }
 
+static struct yokei_gpu_program mma_program(yoke_dtype dtype, const struct mma *s)
+{
+    return (struct yokei_gpu_program){ .family = "attention",
+                                       .dtype = dtype,
+                                       .out_dtype = YOKE_F32,
+                                       .L = 32,
+                                       .W = 1,
+                                       .G = MMA_WARPS,
+                                       .defines = { { "YK_MMA", 1 },
+                                                    { "YK_D", s->D },
+                                                    { "YK_COLUMNS", s->columns },
+                                                    { "YK_FG", s->forward },
+                                                    { "YK_QG", s->dq },
+                                                    { "YK_KG", s->dkv } } };
+}
+
 bool yokei_gpu_attention_catalog(int index, bool is_cpu, int warp, struct yokei_gpu_program *program_out)
 {
     static const yoke_dtype types[] = { YOKE_F32, YOKE_F16, YOKE_BF16 };
     for (size_t i = 0; i < YOKE_COUNT(list); i++) {
         if (list[i].cpu_only && !is_cpu) continue;
+        if (list[i].mma) {
+            const int kinds = (int)YOKE_COUNT(mma), n = is_cpu || warp != 32 ? 0 : 2 * kinds;
+            if (index < n) *program_out = mma_program(types[1 + index / kinds], &mma[index % kinds]);
+            return index < n;
+        }
         for (size_t b = 0; b < (list[i].tile ? 1 : YOKE_COUNT(blocks)); b++) {
             if (!list[i].tile && !suits_warp(&blocks[b], warp)) continue;
             if (index < (int)YOKE_COUNT(types)) {
@@ -144,7 +196,7 @@ static struct shape attention_shape(const struct yokei_gpu_body *body, int64_t B
                                     struct yokei_groups_of_heads groups, int64_t Hkv, int64_t D,
                                     const struct need *need)
 {
-    const int64_t NR = body->tile ? yokei_gpu_tile_columns(body) : 16;
+    const int64_t NR = body->tile ? yokei_gpu_tile_columns(body) : body->mma ? MMA_COLUMNS : 16;
     struct shape s = { .T = (int32_t)T,
                        .Tp = (int32_t)yokei_gpu_round_up(T, YOKE_MAX(NR, 16)),
                        .H = (int32_t)groups.H,
@@ -228,7 +280,7 @@ static yoke_status gpu_attention_forward_can(const yoke_device *device, const st
     const struct yoke_attention_forward_args *args = call->args;
     YOKE_TRY(check_attention(call->op, args->B, args->T, args->H, args->D));
     if (args->B && args->T && args->H && args->D) {
-        const struct yokei_gpu_body *body = choose_attention(device, call);
+        const struct yokei_gpu_body *body = choose_attention(device, call, args->dtype, args->D);
         *scratch_bytes_out = sizeof(float) * (size_t)forward_shape(body, args).floats;
     }
     return YOKE_OK;
@@ -280,11 +332,35 @@ static yoke_status forward_team(yoke_stream *stream, const struct yoke_attention
     return YOKE_OK;
 }
 
+/** The groups of a launch of the mma body for n heads. */
+static int64_t mma_groups(int64_t T, int64_t n) { return (T + MMA_ROWS - 1) / MMA_ROWS * n; }
+
+static yoke_status forward_mma(yoke_stream *stream, const struct yoke_attention_forward_args *args)
+{
+    const struct yokei_gpu_program program = mma_program(args->dtype, mma_for(args->D));
+    const struct yokei_dropout drop = yokei_dropout(args->p, args->key);
+    const struct yokei_groups_of_heads groups = YOKEI_GROUPS_OF_HEADS(args);
+    const int64_t heads = args->B * args->H;
+    for (int64_t head = 0; head < heads; head += 32768) {
+        const int64_t n = YOKE_MIN(32768, heads - head);
+        YOKE_TRY(yokei_gpu_launch(
+            stream, &program, "attention_forward_mma", mma_groups(args->T, n), 1, 1,
+            YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(args->k), ARG_L(args->ldk), ARG_P(args->v),
+                           ARG_L(args->ldv), ARG_P(args->o), ARG_L(args->ldo), ARG_P(args->lse),
+                           ARG_I((int32_t)args->T), ARG_I((int32_t)args->H), ARG_I((int32_t)args->Hkv),
+                           ARG_I((int32_t)groups.group), ARG_I((int32_t)groups.lead), ARG_I((int32_t)args->D),
+                           ARG_F(args->scale), ARG_I(args->causal), ARG_I((int32_t)head), ARG_I((int32_t)n),
+                           DROP_ARGS(drop, args))));
+    }
+    return YOKE_OK;
+}
+
 static yoke_status gpu_attention_forward_run(yoke_stream *stream, const struct yokei_call *call)
 {
     const struct yoke_attention_forward_args *args = call->args;
     if (!args->B || !args->T || !args->H || !args->D) return YOKE_OK;
-    const struct yokei_gpu_body *body = choose_attention(stream->device, call);
+    const struct yokei_gpu_body *body = choose_attention(stream->device, call, args->dtype, args->D);
+    if (body->mma) return forward_mma(stream, args);
     return body->tile ? forward_tile(stream, args, body) : forward_team(stream, args);
 }
 const struct yoke_op yokei_gpu_attention_forward = { .can = gpu_attention_forward_can,
@@ -309,7 +385,7 @@ static yoke_status gpu_attention_backward_can(const yoke_device *device, const s
     const struct yoke_attention_backward_args *args = call->args;
     YOKE_TRY(check_attention(call->op, args->B, args->T, args->H, args->D));
     if (args->B && args->T && args->H && args->D) {
-        const struct yokei_gpu_body *body = choose_attention(device, call);
+        const struct yokei_gpu_body *body = choose_attention(device, call, args->dtype, args->D);
         *scratch_bytes_out = sizeof(float) * (size_t)backward_shape(body, args).floats;
     }
     return YOKE_OK;
@@ -412,11 +488,48 @@ static yoke_status backward_team(yoke_stream *stream, const struct yoke_attentio
     return YOKE_OK;
 }
 
+static yoke_status backward_mma(yoke_stream *stream, const struct yoke_attention_backward_args *args,
+                                const struct yokei_gpu_body *body)
+{
+    const struct shape s = backward_shape(body, args);
+    const struct yokei_gpu_program program = mma_program(args->dtype, mma_for(args->D));
+    void *scratch;
+    YOKE_TRY(yokei_scratch(stream, YOKE_OP_attention_backward, sizeof(float) * (size_t)s.floats, &scratch));
+    const struct yokei_dropout drop = yokei_dropout(args->p, args->key);
+    for (int64_t pair = 0; pair < s.pairs; pair += s.piece) {
+        const int64_t n = YOKE_MIN(s.piece, s.pairs - pair), first = first_head_of(&s, pair),
+                      heads = first_head_of(&s, pair + n) - first;
+        float *lse = scratch, *delta = lse + heads * s.Tp;
+        YOKE_TRY(yokei_gpu_launch(stream, &program, "attention_delta_mma", s.Tp / (MMA_WARPS * 4), heads, 1,
+                                  YOKEI_GPU_ARGS(ARG_P(args->o), ARG_L(args->ldo), ARG_P(args->d_o),
+                                                 ARG_L(args->lddo), ARG_P(args->lse), ARG_P(lse),
+                                                 ARG_P(delta), ARG_I(s.T), ARG_I(s.Tp), ARG_I(s.H),
+                                                 ARG_I(s.D), ARG_I((int32_t)first))));
+        YOKE_TRY(yokei_gpu_launch(
+            stream, &program, "attention_dq_mma", mma_groups(s.T, heads), 1, 1,
+            YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(args->k), ARG_L(args->ldk), ARG_P(args->v),
+                           ARG_L(args->ldv), ARG_P(args->d_o), ARG_L(args->lddo), ARG_P(lse), ARG_P(delta),
+                           ARG_P(args->dq), ARG_L(args->lddq), ARG_I(s.T), ARG_I(s.Tp), HEAD_ARGS(s),
+                           ARG_I(s.D), ARG_F(args->scale), ARG_I(args->causal), ARG_I((int32_t)first),
+                           ARG_I((int32_t)heads), DROP_ARGS(drop, args))));
+        YOKE_TRY(yokei_gpu_launch(
+            stream, &program, "attention_dkv_mma", mma_groups(s.T, n), 1, 1,
+            YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(args->k), ARG_L(args->ldk), ARG_P(args->v),
+                           ARG_L(args->ldv), ARG_P(args->d_o), ARG_L(args->lddo), ARG_P(lse), ARG_P(delta),
+                           ARG_P(args->dk), ARG_L(args->lddk), ARG_P(args->dv), ARG_L(args->lddv), ARG_I(s.T),
+                           ARG_I(s.Tp), HEAD_ARGS(s), ARG_I(s.D), ARG_F(args->scale), ARG_I(args->causal),
+                           ARG_I((int32_t)pair), ARG_I((int32_t)first), ARG_I((int32_t)n),
+                           DROP_ARGS(drop, args))));
+    }
+    return YOKE_OK;
+}
+
 static yoke_status gpu_attention_backward_run(yoke_stream *stream, const struct yokei_call *call)
 {
     const struct yoke_attention_backward_args *args = call->args;
     if (!args->B || !args->T || !args->H || !args->D) return YOKE_OK;
-    const struct yokei_gpu_body *body = choose_attention(stream->device, call);
+    const struct yokei_gpu_body *body = choose_attention(stream->device, call, args->dtype, args->D);
+    if (body->mma) return backward_mma(stream, args, body);
     return body->tile ? backward_tile(stream, args, body) : backward_team(stream, args, body);
 }
 const struct yoke_op yokei_gpu_attention_backward = { .can = gpu_attention_backward_can,

@@ -79,6 +79,8 @@ bool yokei_gpu_catalog(int index, bool is_cpu, int warp, struct yokei_gpu_progra
 bool yokei_gpu_offers(const struct yokei_gpu_device *gpu, const struct yokei_gpu_program *program)
 {
     if (program->L * program->G > gpu->max_group) return false;
+    if (program->defines[0].name && !strcmp(program->defines[0].name, "YK_MMA") && !gpu->multiplies_squares)
+        return false;
     return !(gpu->reserves_private && program->L == 1 && !strcmp(program->family, "attention"));
 }
 

@@ -188,6 +188,8 @@ struct yokei_gpu_device {
      * whose work-items have large private arrays then take gigabytes of the device, and are not offered.
      */
     bool reserves_private;
+    /* Has the matrix units of prelude/mma.yk, which multiply squares of 16 x 16 elements of f16 or bf16. */
+    bool multiplies_squares;
     /* Matrix units take subnormal f16 numbers for zeros (AMD's MI200). */
     bool flushes_f16;
     /* Kernels are compiled at their first launch, so a binary is complete only when the device closes. */

@@ -12,11 +12,13 @@ libyoke_la_SOURCES += \
 # Device texts, embedded as strings; a new family adds its file here.
 YK_PRELUDES = backends/gpu/prelude/opencl.yk backends/gpu/prelude/cuda.yk backends/gpu/prelude/hip.yk \
 	backends/gpu/prelude/simt.yk backends/gpu/prelude/common.yk backends/gpu/prelude/tile.yk
+YK_PRELUDES += backends/gpu/prelude/mma.yk
 YK_KERNELS = backends/gpu/kernels/norm.yk backends/gpu/kernels/act.yk backends/gpu/kernels/embed.yk \
 	backends/gpu/kernels/loss.yk backends/gpu/kernels/optim.yk backends/gpu/kernels/cast.yk \
 	backends/gpu/kernels/elementwise.yk backends/gpu/kernels/rope.yk backends/gpu/kernels/bias.yk \
 	backends/gpu/kernels/gemm.yk backends/gpu/kernels/attention.yk \
 	backends/gpu/kernels/attention_tile.yk backends/gpu/kernels/attention_team.yk
+YK_KERNELS += backends/gpu/kernels/attention_mma.yk
 nodist_libyoke_la_SOURCES = $(YK_PRELUDES:=.c) $(YK_KERNELS:=.c)
 CLEANFILES += $(YK_PRELUDES:=.c) $(YK_KERNELS:=.c)
 EXTRA_DIST += $(YK_PRELUDES) $(YK_KERNELS) backends/gpu/embed.sed backends/gpu/README.md

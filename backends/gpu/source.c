@@ -69,9 +69,17 @@ static char *make_prelude(enum yokei_gpu_language language)
                                    LINE("prelude/tile.yk"),
                                    yokei_yk_prelude_tile,
                                    NULL };
-    const char *const cuda[] = { LINE("prelude/cuda.yk"), yokei_yk_prelude_cuda,     LINE("prelude/simt.yk"),
-                                 yokei_yk_prelude_simt,   LINE("prelude/common.yk"), yokei_yk_prelude_common,
-                                 LINE("prelude/tile.yk"), yokei_yk_prelude_tile,     NULL };
+    const char *const cuda[] = { LINE("prelude/cuda.yk"),
+                                 yokei_yk_prelude_cuda,
+                                 LINE("prelude/simt.yk"),
+                                 yokei_yk_prelude_simt,
+                                 LINE("prelude/common.yk"),
+                                 yokei_yk_prelude_common,
+                                 LINE("prelude/tile.yk"),
+                                 yokei_yk_prelude_tile,
+                                 LINE("prelude/mma.yk"),
+                                 yokei_yk_prelude_mma,
+                                 NULL };
     const char *const hip[] = { LINE("prelude/hip.yk"),  yokei_yk_prelude_hip,      LINE("prelude/simt.yk"),
                                 yokei_yk_prelude_simt,   LINE("prelude/common.yk"), yokei_yk_prelude_common,
                                 LINE("prelude/tile.yk"), yokei_yk_prelude_tile,     NULL };
@@ -81,9 +89,9 @@ static char *make_prelude(enum yokei_gpu_language language)
 /* The text of the family's file, and of the files of its bodies. */
 static char *make_text(const char *family)
 {
-    static const char *const bodies[] = { "", "_tile", "_team" };
+    static const char *const bodies[] = { "", "_tile", "_team", "_mma" };
     const char *pieces[2 * YOKE_COUNT(bodies) + 1] = { NULL };
-    char names[YOKE_COUNT(bodies)][64], lines[YOKE_COUNT(bodies)][256];
+    char names[YOKE_COUNT(bodies)][64], lines[YOKE_COUNT(bodies)][320];
     int n = 0;
     for (size_t i = 0; i < YOKE_COUNT(bodies); i++) {
         snprintf(names[i], sizeof names[i], "%s%s", family, bodies[i]);
