@@ -69,18 +69,12 @@ static const struct plant {
       "barrier(CLK_LOCAL_MEM_FENCE);", NULL, 1, "xent_forward", "f32", "l64w1" },
     { "a product that multiplies the block before last again", "gemm", "YK_KERNEL(gemm_team)", REMOVE,
       "gemm_put(ta, layout_a, to_a, YK_BM, blocks_a + now_a);", NULL, 1, "gemm", "f32", "team64" },
-    { "a barrier that is missing before a row's sum is read", "attention",
-      "YK_KERNEL(attention_forward_team)", REMOVE, "yk_barrier();", NULL, 6, "attention_forward", "f32",
-      "team", .soak = true },
     { "a barrier that is missing before queries are used", "attention", "YK_KERNEL(attention_dkv_team)",
-      REMOVE, "yk_barrier();", NULL, 2, "attention_backward", "f32", "team" },
-    { "a barrier that stands before the queries are fetched, not behind", "attention",
-      "YK_KERNEL(attention_dkv_team)", RAISE, "yk_barrier();", NULL, 2, "attention_backward", "f32", "team",
-      .soak = true },
+      REMOVE, "ARRIVE();", NULL, 1, "attention_backward", "f32", "team" },
     /* unmasked NaN */
     { "masked values that are taken times 0", "attention", "YK_FN void attention_accumulate", REPLACE,
-      "sign * (c - ROW(i)) >= bound", "sign * (c - ROW(i)) >= -(1 << 30)", 0, "attention_forward", "f32",
-      "team" },
+      "sign * (c + k - ROW(i)) >= bound", "sign * (c + k - ROW(i)) >= -(1 << 30)", 0, "attention_forward",
+      "f32", "team" },
     { "masked values that are taken times 0, in registers", "attention", "YK_FN void attention_update",
       REPLACE, "sign * (k - i) >= bound", "sign * (k - i) >= -YK_KB", 0, "attention_forward", "f32", "",
       .soak = true },
@@ -89,10 +83,10 @@ static const struct plant {
       "*first = x + n * ldx + h * D, *second = first + half_D;",
       "*first = x + n * ldx + h * D + i, *second = first + 1;", 0, "rope", "f32", "l1w1" },
     /* K/V heads */
-    { "query heads that read another K/V head, forward", "attention", "YK_KERNEL(attention_forward_team)",
-      REPLACE, "hkv = (lead + h) / group", "hkv = ((lead + h) / group + 1) % Hkv", 0, "attention_forward",
-      "f32", "team" },
-    { "query heads that read K/V heads in turn, in dq", "attention", "YK_KERNEL(attention_dq_team)", REPLACE,
+    { "query heads that read another K/V head, forward", "attention", " attention_forward_team)", REPLACE,
+      "hkv = (lead + h) / group", "hkv = ((lead + h) / group + 1) % Hkv", 0, "attention_forward", "f32",
+      "team" },
+    { "query heads that read K/V heads in turn, in dq", "attention", " attention_dq_team)", REPLACE,
       "hkv = (lead + h) / group", "hkv = (lead + h) % Hkv", 0, "attention_backward", "f32", "team",
       .soak = true },
     { "a K/V head's gradient from query heads one further on", "attention", "YK_FN int attention_first_head",
@@ -174,7 +168,9 @@ static char *change_text(const struct plant *p, const char *text)
     const char *after = strstr(text, p->after), *end;
     if (!after || strstr(after + 1, p->after)) return NULL;
     end = strstr(after + strlen(p->after), "YK_KERNEL(");
+    const char *bounded = strstr(after + strlen(p->after), "YK_KERNEL_BY(");
     if (!end) end = after + strlen(after);
+    if (bounded && bounded < end) end = bounded;
     const int n = count(after, end, p->find), which = p->change == REPLACE ? 1 : p->nth;
     if (n < which || (p->change == REPLACE && n != 1)) return NULL;
     char *out = malloc(strlen(text) + (p->by ? strlen(p->by) : 0) + 2);
