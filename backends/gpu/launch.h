@@ -63,7 +63,10 @@ yoke_status yokei_gpu_source_make(const struct yokei_gpu_program *program, enum 
                                   bool is_cpu, int warp, bool offsets, struct yokei_gpu_source *source_out);
 void yokei_gpu_source_free(struct yokei_gpu_source *source);
 
-/* ---- row teams: variants "l1w16", "l1w1", "l32w1", "l64w1" of all families but gemm and attention ---- */
+/*
+ * ---- row teams: variants "l1w16", "l1w1", "l32w1", "l64w1" of all families but gemm and attention, and
+ * "l256w1" of the loss ----
+ */
 
 /**
  * Choose the variant for the call (forced, tuned, or by the kind of device), and return it as a program of
@@ -72,9 +75,16 @@ void yokei_gpu_source_free(struct yokei_gpu_source *source);
 struct yokei_gpu_program yokei_gpu_team_program(const yoke_device *device, const struct yokei_call *call,
                                                 const char *family);
 
-/** The name of team variant `index` of the device. NULL past the last one. */
-const char *yokei_gpu_team_variant_name(const yoke_device *device, int index);
-/** Set L, W and G for team variant `index` on this kind of device. Returns false past the last variant. */
+/** The same for the loss of rows of V elements. Long rows get larger teams. */
+struct yokei_gpu_program yokei_gpu_loss_program(const yoke_device *device, const struct yokei_call *call,
+                                                int64_t V);
+
+/** The name of team variant `index` of an op on the device. NULL past the last one. */
+const char *yokei_gpu_team_variant_name(const yoke_device *device, enum yoke_op_id op, int index);
+/**
+ * Set L, W and G for team variant `index` of the program's family on this kind of device. Returns false past
+ * the last variant.
+ */
 bool yokei_gpu_team_variant(int index, bool is_cpu, int warp, struct yokei_gpu_program *program);
 
 /**
@@ -108,7 +118,7 @@ struct yokei_gpu_sums {
     int64_t stride;   /* floats from one row of sums to the next, at least C */
     int64_t teams, groups;
     size_t bytes;         /* of all rows of sums */
-    int64_t total_groups; /* of the second kernel */
+    int64_t total_groups; /* of the second kernel; a team has a vector of columns, and its lanes share the parts */
     int64_t columns;      /* of a team of one lane of the second kernel */
 };
 /** `sums_per_row` is the number of rows of sums that a part leaves: 2 for the sums of two tensors. */

@@ -5,7 +5,7 @@
 static yoke_status gpu_xent_forward_run(yoke_stream *stream, const struct yokei_call *call)
 {
     const struct yoke_xent_forward_args *args = call->args;
-    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, call, "loss");
+    struct yokei_gpu_program program = yokei_gpu_loss_program(stream->device, call, args->V);
     struct yokei_gpu_rows rows = yokei_gpu_rows(stream->device, &program, args->N,
                                                 args->V * (int64_t)yoke_dtype_bytes(args->dtype));
     return yokei_gpu_launch(stream, &program, "xent_forward", rows.groups, 1, 1,
@@ -19,7 +19,7 @@ const struct yoke_op yokei_gpu_xent_forward = { .run = gpu_xent_forward_run };
 static yoke_status gpu_xent_backward_run(yoke_stream *stream, const struct yokei_call *call)
 {
     const struct yoke_xent_backward_args *args = call->args;
-    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, call, "loss");
+    struct yokei_gpu_program program = yokei_gpu_loss_program(stream->device, call, args->V);
     struct yokei_gpu_rows rows = yokei_gpu_rows(stream->device, &program, args->N,
                                                 args->V * (int64_t)yoke_dtype_bytes(args->dtype));
     return yokei_gpu_launch(stream, &program, "xent_backward", rows.groups, 1, 1,

@@ -5,24 +5,48 @@
  */
 #include <string.h>
 
-#include "backends/gpu/launch.h"
+#include "backends/gpu/families.h"
 
-/* W 1 of more than one lane: as many elements as fill 16 bytes, see lane_width. */
+/*
+ * W 1 of more than one lane: as many elements as fill 16 bytes, see lane_width. The teams of the last variant
+ * are for the rows of a vocabulary. Only the programs of this family have it, so that it must be the last one.
+ */
 struct team_variant {
     const char *name;
     int L, W;
+    const char *family; /* NULL: all families */
 };
+enum { OF_32_LANES = 2, OF_64_LANES, OF_LONG_ROWS };
 static const struct team_variant team_variants[] = {
-    { "l1w16", 1, 16 }, { "l1w1", 1, 1 }, { "l32w1", 32, 1 }, { "l64w1", 64, 1 }
+    { "l1w16", 1, 16, NULL },
+    { "l1w1", 1, 1, NULL },
+    [OF_32_LANES] = { "l32w1", 32, 1, NULL },
+    [OF_64_LANES] = { "l64w1", 64, 1, NULL },
+    [OF_LONG_ROWS] = { "l256w1", 256, 1, "loss" },
 };
 
-const char *yokei_gpu_team_variant_name(const yoke_device *device, int index)
+/*
+ * A row of a vocabulary gets a team of the last variant if each of its lanes then has so many elements, which is
+ * one step of xent_forward. A few rows of 50,000 elements would otherwise keep a few warps busy for a long time.
+ */
+enum { LONG_ROW = 16 };
+
+/** Whether a family has variant `index`. */
+static bool has_variant(const char *family, int index)
 {
+    if (index < 0 || index >= (int)YOKE_COUNT(team_variants)) return false;
+    return !team_variants[index].family || !strcmp(team_variants[index].family, family);
+}
+
+const char *yokei_gpu_team_variant_name(const yoke_device *device, enum yoke_op_id op, int index)
+{
+    if (index < 0 || index >= (int)YOKE_COUNT(team_variants)) return NULL;
+    const struct team_variant *v = &team_variants[index];
     /* in ascending L, so the teams that are too large for a device come last */
-    if (index < 0 || index >= (int)YOKE_COUNT(team_variants)
-        || team_variants[index].L > yokei_gpu(device)->max_group)
+    if (v->L > yokei_gpu(device)->max_group) return NULL;
+    if (v->family && !yokei_gpu_program_serves(&(struct yokei_gpu_program){ .family = v->family }, op))
         return NULL;
-    return team_variants[index].name;
+    return v->name;
 }
 
 /* The number of teams of L lanes in a group, on this kind of device. */
@@ -46,23 +70,38 @@ static int lane_width(const struct yokei_gpu_program *program)
 
 bool yokei_gpu_team_variant(int index, bool is_cpu, int warp, struct yokei_gpu_program *program)
 {
-    if (index < 0 || index >= (int)YOKE_COUNT(team_variants)) return false;
+    if (!has_variant(program->family, index)) return false;
     program->L = team_variants[index].L;
     program->W = program->L == 1 ? team_variants[index].W : lane_width(program);
     program->G = teams_per_group(is_cpu, warp, program->L);
     return true;
 }
 
-struct yokei_gpu_program yokei_gpu_team_program(const yoke_device *device, const struct yokei_call *call,
-                                                const char *family)
+/** The program of a call whose rows have this number of elements. */
+static struct yokei_gpu_program choose(const yoke_device *device, const struct yokei_call *call,
+                                       const char *family, int64_t row_elements)
 {
     const struct yokei_gpu_device *gpu = yokei_gpu(device);
-    int otherwise = gpu->is_cpu ? 0 : gpu->warp == 64 ? 3 : 2;
+    const int64_t lanes = team_variants[OF_LONG_ROWS].L;
+    int otherwise = gpu->is_cpu ? 0 : gpu->warp == 64 ? OF_64_LANES : OF_32_LANES;
+    if (!gpu->is_cpu && lanes <= gpu->max_group && row_elements >= LONG_ROW * lanes) otherwise = OF_LONG_ROWS;
     int variant = yokei_variant(device, call, otherwise);
-    if (variant < 0 || variant >= (int)YOKE_COUNT(team_variants)) variant = otherwise;
+    if (!has_variant(family, variant)) variant = otherwise;
     struct yokei_gpu_program program = { .family = family, .dtype = call->dtype, .out_dtype = call->second };
     yokei_gpu_team_variant(variant, gpu->is_cpu, gpu->warp, &program);
     return program;
+}
+
+struct yokei_gpu_program yokei_gpu_team_program(const yoke_device *device, const struct yokei_call *call,
+                                                const char *family)
+{
+    return choose(device, call, family, 0);
+}
+
+struct yokei_gpu_program yokei_gpu_loss_program(const yoke_device *device, const struct yokei_call *call,
+                                                int64_t V)
+{
+    return choose(device, call, team_variants[OF_LONG_ROWS].family, V);
 }
 
 /**
@@ -148,7 +187,7 @@ struct yokei_gpu_sums yokei_gpu_sums(const yoke_device *device, const struct yok
     struct yokei_gpu_sums sums = program->L == 1 ? sums_of_lanes(N, C) : sums_of_teams(program, N, C);
     sums.bytes = (size_t)(sums.parts * sums.stride * sums_per_row) * sizeof(float);
     sums.groups = (sums.teams + G - 1) / G;
-    sums.total_groups = (sums.blocks + G - 1) / G;
+    sums.total_groups = ((C + program->W - 1) / program->W + G - 1) / G;
     if (program->L == 1) {
         const struct yokei_gpu_rows columns = yokei_gpu_span(device, program, C,
                                                              4 * sums.parts * sums_per_row);

@@ -11,7 +11,7 @@ const char *yokei_gpu_variant_name(const yoke_device *device, enum yoke_op_id op
     case YOKE_OP_gemm: return yokei_gpu_gemm_variant(device, index);
     case YOKE_OP_attention_forward:
     case YOKE_OP_attention_backward: return yokei_gpu_attention_variant(device, index);
-    default: return yokei_gpu_team_variant_name(device, index);
+    default: return yokei_gpu_team_variant_name(device, op, index);
     }
 }
 
