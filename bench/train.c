@@ -28,6 +28,7 @@
 
 #include "bench/rival.h"
 #include "bench/train.h"
+#include "core/backend.h"
 #include "core/base/times.h"
 
 enum { ROUNDS = 7, MOST_PROFILED = 9, IN_A_ROW = 2, MOST_OPS = 64, LLMC_MOST_ROUNDS = 9 };
@@ -281,33 +282,6 @@ static void count_op(void *context, const char *layer, const char *call, const c
     ops[i].bytes += cost->bytes;
 }
 
-/*
- * Measure the matrix peak and the copy rate of this device, with the threads that it has here. Each is the
- * best of several measurements.
- */
-static yoke_status measure_limits(yoke_device *device, yoke_dtype dtype, double *peak_out, double *copy_out)
-{
-    const size_t bytes = (size_t)64 << 20;
-    yoke_stream *stream;
-    void *a, *b;
-    YOKE_TRY(yoke_gemm_peak(device, dtype, peak_out, NULL));
-    YOKE_TRY(yoke_stream_create(device, &stream));
-    YOKE_TRY(yoke_alloc(device, bytes, &a));
-    YOKE_TRY(yoke_alloc(device, bytes, &b));
-    YOKE_TRY(yoke_fill(stream, a, 0, bytes));
-    *copy_out = 0;
-    for (int i = 0; i < ROUNDS; i++) {
-        YOKE_TRY(yoke_stream_sync(stream));
-        const uint64_t begun = yokei_now_ns();
-        YOKE_TRY(yoke_copy(stream, b, a, bytes));
-        YOKE_TRY(yoke_stream_sync(stream));
-        *copy_out = fmax(*copy_out, 2.0 * (double)bytes / (double)(yokei_now_ns() - begun) * 1e9);
-    }
-    YOKE_TRY(yoke_free(device, a));
-    YOKE_TRY(yoke_free(device, b));
-    return yoke_stream_destroy(stream);
-}
-
 static int by_time(const void *a, const void *b)
 {
     double x = ((const struct op *)a)->seconds[0], y = ((const struct op *)b)->seconds[0];
@@ -338,7 +312,8 @@ static yoke_status profile(struct side *s, yoke_dtype dtype, int rounds)
     double peak, copy, step, elsewhere, total = 0;
     n_ops = 0;
     memset(ops, 0, sizeof ops);
-    YOKE_TRY(measure_limits(s->device, dtype, &peak, &copy));
+    YOKE_TRY(yoke_gemm_peak(s->device, dtype, &peak, NULL));
+    YOKE_TRY(yokei_copy_rate(s->device, &copy));
     YOKE_TRY(time_ops(s, YOKE_MIN(rounds, MOST_PROFILED), &step, &elsewhere));
     for (int i = 0; i < n_ops; i++) total += ops[i].seconds[0];
     qsort(ops, (size_t)n_ops, sizeof *ops, by_time);

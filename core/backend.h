@@ -426,4 +426,10 @@ yoke_status yokei_scratch(yoke_stream *stream, enum yoke_op_id op, size_t bytes,
 /** The error alone, if the stream has fewer bytes of scratch. */
 yoke_status yokei_check_scratch(const yoke_stream *stream, enum yoke_op_id op, size_t bytes);
 
+/**
+ * Measure how many bytes per second copies inside the device read and write, as the limit of its memory. On a
+ * device with memory of its own the copies are larger than its caches. The call blocks.
+ */
+yoke_status yokei_copy_rate(yoke_device *device, double *bytes_per_second_out);
+
 #endif

@@ -12,6 +12,7 @@ libyoke_la_SOURCES = \
 	core/base/bell.h core/base/bell.c \
 	core/ops/check.h core/ops/check.c core/ops/call.c core/ops/gemm.c core/ops/gemm_peak.c core/ops/norm.c core/ops/act.c core/ops/attention.c \
 	core/ops/embed.c core/ops/loss.c core/ops/optim.c core/ops/cast.c core/ops/elementwise.c core/ops/rope.c
+libyoke_la_SOURCES += core/copy_rate.c
 libyoke_la_CFLAGS = $(AM_CFLAGS) $(HWLOC_CFLAGS) $(XXHASH_CFLAGS)
 libyoke_la_LIBADD = $(HWLOC_LIBS) $(XXHASH_LIBS)
 libyoke_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -Wl,--version-script=core/libyoke.map

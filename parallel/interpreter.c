@@ -5,6 +5,7 @@
  */
 #include <math.h>
 #include "core/base/base.h"
+#include "parallel/op_times.h"
 #include "parallel/program.h"
 
 const char *const yokei_instruction_names[YOKEI_N_INSTRUCTIONS] = { "zero",
@@ -247,5 +248,5 @@ yoke_status yokei_run(const struct yokei_machine *k, int from, int to)
             YOKE_TRY(yoke_event_record(k->event[i->record], k->stream[i->stream]));
         if (k->record) YOKE_TRY(yokei_record_end(k, n));
     }
-    return YOKE_OK;
+    return k->observer && k->observer->runs ? yokei_op_times_report(k->observer) : YOKE_OK;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "core/base/base.h"
 #include "parallel/observer.h"
+#include "parallel/op_times.h"
 
 yoke_status yoke_layer_bytes(const yoke_layer *layer, const struct yoke_shape *shape, enum yoke_part part,
                              size_t *bytes_out)
@@ -133,7 +134,7 @@ bool yoke_observer_begin(yoke_observer *o, const char *op, yoke_status can)
         return false;
     }
     o->op = op;
-    o->status = yoke_stream_sync(o->stream);
+    o->status = yokei_op_times_offered(o) ? yokei_op_times_begin(o) : yoke_stream_sync(o->stream);
     o->begun_ns = yokei_now_ns();
     return o->status == YOKE_OK;
 }
@@ -141,6 +142,7 @@ bool yoke_observer_begin(yoke_observer *o, const char *op, yoke_status can)
 yoke_status yoke_observer_end(yoke_observer *o, yoke_status ran)
 {
     YOKE_TRY(ran);
+    if (yokei_op_times_offered(o)) return yokei_op_times_end(o);
     YOKE_TRY(yoke_stream_sync(o->stream));
     if (o->profile)
         o->profile(o->profile_context, o->layer, o->call, o->op, &o->cost,

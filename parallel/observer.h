@@ -28,6 +28,7 @@ struct yoke_observer {
     yoke_stream *stream;
     const char *op;
     uint64_t begun_ns;
+    struct yokei_op_times *times; /* of a device that measures times itself; NULL until it is needed */
     yoke_profile_function profile;
     void *profile_context;
 };

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 #include "core/base/base.h"
+#include "parallel/op_times.h"
 #include "parallel/program.h"
 
 yoke_status yokei_slow_factor(double *factor_out)
@@ -92,6 +93,7 @@ yoke_status yokei_run_slowly(const struct yokei_machine *k, const struct yokei_i
     const double asleep = (k->slow - 1) * fmax((double)(yokei_now_ns() - begun) * 1e-9 - timed.seconds, 0);
     const struct timespec pause = { (time_t)asleep, (long)(fmod(asleep, 1) * 1e9) };
     nanosleep(&pause, NULL);
+    if (k->observer) YOKE_TRY(yokei_op_times_report(k->observer));
     if (k->observer && k->observer->profile)
         k->observer->profile(k->observer->profile_context, k->observer->layer, k->observer->call, "sleep",
                              &(struct yoke_cost){ .size = sizeof(struct yoke_cost) }, asleep);

@@ -117,9 +117,10 @@ struct yokei_gpu_sums {
     int64_t blocks;   /* blocks of columns; a team has one block of a part */
     int64_t stride;   /* floats from one row of sums to the next, at least C */
     int64_t teams, groups;
-    size_t bytes;         /* of all rows of sums */
-    int64_t total_groups; /* of the second kernel; a team has a vector of columns, and its lanes share the parts */
-    int64_t columns;      /* of a team of one lane of the second kernel */
+    size_t bytes; /* of all rows of sums */
+    int64_t
+        total_groups; /* of the second kernel; a team has a vector of columns, and its lanes share the parts */
+    int64_t columns;  /* of a team of one lane of the second kernel */
 };
 /** `sums_per_row` is the number of rows of sums that a part leaves: 2 for the sums of two tensors. */
 struct yokei_gpu_sums yokei_gpu_sums(const yoke_device *device, const struct yokei_gpu_program *program,

@@ -12,6 +12,7 @@
 #include "cli/devices/child.h"
 #include "cli/devices/info.h"
 #include "cli/options/progress.h"
+#include "core/backend.h"
 #include "core/base/base.h"
 #include "core/base/times.h"
 
@@ -21,37 +22,34 @@
 
 const yoke_dtype cli_speed_types[CLI_N_SPEED_TYPES] = { YOKE_F32, YOKE_BF16, YOKE_F16 };
 
-enum copy_kind { INSIDE, TO_DEVICE, TO_HOST };
+enum copy_kind { TO_DEVICE, TO_HOST };
 
-static yoke_status time_copy(yoke_stream *stream, enum copy_kind kind, void *a, void *b, void *host,
-                             size_t bytes, double *rate_out)
+static yoke_status time_copy(yoke_stream *stream, enum copy_kind kind, void *memory, void *host, size_t bytes,
+                             double *rate_out)
 {
     double seconds[REPEATS];
     for (int i = -1; i < REPEATS; i++) { /* the first one warms up */
         uint64_t start = yokei_now_ns();
-        if (kind == INSIDE) YOKE_TRY(yoke_copy(stream, b, a, bytes));
-        if (kind == TO_DEVICE) YOKE_TRY(yoke_copy_to_device(stream, a, host, bytes));
-        if (kind == TO_HOST) YOKE_TRY(yoke_copy_to_host(stream, host, a, bytes));
+        if (kind == TO_DEVICE) YOKE_TRY(yoke_copy_to_device(stream, memory, host, bytes));
+        if (kind == TO_HOST) YOKE_TRY(yoke_copy_to_host(stream, host, memory, bytes));
         YOKE_TRY(yoke_stream_sync(stream));
         if (i >= 0) seconds[i] = (double)(yokei_now_ns() - start) * 1e-9;
     }
     qsort(seconds, REPEATS, sizeof *seconds, yokei_by_value);
-    *rate_out = (double)bytes * (kind == INSIDE ? 2 : 1) / seconds[REPEATS / 2];
+    *rate_out = (double)bytes / seconds[REPEATS / 2];
     return YOKE_OK;
 }
 
 static yoke_status measure_copies(yoke_device *device, yoke_stream *stream, struct cli_speed *out)
 {
-    void *a = NULL, *b = NULL, *host = malloc(COPY_BYTES);
+    void *memory = NULL, *host = malloc(COPY_BYTES);
     yoke_status status = host ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "no memory for the measurement");
     if (!status) memset(host, 1, COPY_BYTES);
-    if (!status) status = yoke_alloc(device, COPY_BYTES, &a);
-    if (!status) status = yoke_alloc(device, COPY_BYTES, &b);
-    if (!status) status = time_copy(stream, TO_DEVICE, a, b, host, COPY_BYTES, &out->to_device);
-    if (!status) status = time_copy(stream, INSIDE, a, b, host, COPY_BYTES, &out->copy);
-    if (!status) status = time_copy(stream, TO_HOST, a, b, host, COPY_BYTES, &out->to_host);
-    yoke_free(device, a);
-    yoke_free(device, b);
+    if (!status) status = yoke_alloc(device, COPY_BYTES, &memory);
+    if (!status) status = time_copy(stream, TO_DEVICE, memory, host, COPY_BYTES, &out->to_device);
+    if (!status) status = yokei_copy_rate(device, &out->copy);
+    if (!status) status = time_copy(stream, TO_HOST, memory, host, COPY_BYTES, &out->to_host);
+    yoke_free(device, memory);
     free(host);
     return status;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/base.h"
+#include "parallel/op_times.h"
 #include "train/trainer/facts.h"
 #include "train/trainer/memory.h"
 
@@ -55,6 +56,7 @@ static void destroy(yoke_trainer *t)
     if (t->between && yokei_is_eager(t->device)) yoke_event_sync(t->between);
     for (int e = 0; e < t->n_events; e++) yoke_event_destroy(t->event[e]);
     if (t->between) yoke_event_destroy(t->between);
+    yokei_op_times_free(&t->profiler);
     for (int s = 0; s < YOKEI_N_STREAMS; s++)
         if (t->stream[s]) yoke_stream_destroy(t->stream[s]);
     yokei_groups_destroy(&t->groups);
@@ -222,6 +224,7 @@ void yoke_trainer_range(const yoke_trainer *trainer, int64_t *first_out, int64_t
 void yoke_trainer_profile(yoke_trainer *trainer, yoke_profile_function function, void *context)
 {
     trainer->profiling = function != NULL;
+    yokei_op_times_free(&trainer->profiler);
     trainer->profiler = (struct yoke_observer){ .runs = true,
                                                 .stream = trainer->stream[YOKEI_COMPUTE],
                                                 .profile = function,
