@@ -111,6 +111,10 @@ yoke_status yokei_gradient_add(const struct yoke_layer_call *call, int index, co
 yoke_status yokei_norm_backward_weight(const struct yoke_layer_call *call, const struct yokei_norm *n,
                                        int gamma, int beta)
 {
+    const size_t bytes = (size_t)n->C * yoke_dtype_bytes(yoke_dtype_wide(call->shape->dtype));
+    /* One addition for both, where their gradients lie side by side as dgamma and dbeta do. */
+    if (call->gradients[beta] == yoke_at(call->gradients[gamma], bytes))
+        return yokei_gradient_add(call, gamma, n->dgamma, 2 * n->C);
     YOKE_TRY(yokei_gradient_add(call, gamma, n->dgamma, n->C));
     return yokei_gradient_add(call, beta, dbeta_of(call, n), n->C);
 }
