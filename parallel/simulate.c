@@ -530,6 +530,21 @@ yoke_status yokei_costs_equal(int n_stages, int n_chunks, double F, double B, do
     return YOKE_OK;
 }
 
+yoke_status yokei_costs_stages(int n_stages, int n_chunks, const struct yokei_stage_costs *stages,
+                               bool receiver_takes, struct yokei_costs *out)
+{
+    YOKE_TRY(yokei_costs_equal(n_stages, n_chunks, 1, 1, 1, 0, out));
+    for (int i = 0; i < n_stages * n_chunks; i++) {
+        const struct yokei_stage_costs *x = &stages[i / n_chunks];
+        struct yokei_chunk_costs *c = &out->chunk[i];
+        c->F = x->F / n_chunks, c->B = x->B / n_chunks, c->W = x->W / n_chunks, c->R = x->R / n_chunks;
+        /* a message of as many bytes as it takes seconds, at a byte a second */
+        out->hop[i / n_chunks] = (struct yokei_hop){ x->latency, x->transfer, 1 };
+    }
+    out->receiver_takes = receiver_takes;
+    return YOKE_OK;
+}
+
 void yokei_costs_free(struct yokei_costs *costs)
 {
     free(costs->chunk);

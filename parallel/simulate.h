@@ -101,6 +101,17 @@ struct yokei_simulated {
  */
 yoke_status yokei_costs_equal(int n_stages, int n_chunks, double F, double B, double W, double latency,
                               struct yokei_costs *costs_out);
+/** The seconds of a stage for a micro-batch, and of a message to the next stage. */
+struct yokei_stage_costs {
+    double F, B, W, R;
+    double latency, transfer; /* of a message; the link carries one message at a time for `transfer` */
+};
+/**
+ * Make the costs of stages with these times. Each chunk takes its part of them. receiver_takes: as in struct
+ * yokei_costs. The memory is that of yokei_costs_equal. Free the costs with yokei_costs_free.
+ */
+yoke_status yokei_costs_stages(int n_stages, int n_chunks, const struct yokei_stage_costs *stages,
+                               bool receiver_takes, struct yokei_costs *costs_out);
 void yokei_costs_free(struct yokei_costs *costs);
 
 /**

@@ -157,7 +157,11 @@ const struct cli_option cli_option_table[] = {
               "input, the gradient of the weights, and a message to the next stage. Default: 1,1,1,0" },
     { "costs-file", CLI_SCHEDULE_SHOW, CLI_TEXT, .metavar = "FILE",
       .help = "Read these times from a CSV file, with a line F,B,W[,HOP[,R]] for each stage. R is the time "
-              "to recompute, by default that of F" },
+              "to recompute, by default that of F. HOP may be LATENCY+TRANSFER: the link carries one message "
+              "at a time for TRANSFER" },
+    { "receiver-takes", CLI_SCHEDULE_SHOW, CLI_FLAG,
+      .help = "A message begins only when its receiver has done all that stands before the receive, as in a "
+              "training and in yoke plan. Without it a message leaves at once, as in published figures" },
     { "when", CLI_SCHEDULE_SHOW, CLI_TEXT, .metavar = "TEXT",
       .help = "Show what each stage does at this moment, such as \"S3 finished F1\" or \"S1 starts B2\". "
               "Stages and micro-batches count from 1" },

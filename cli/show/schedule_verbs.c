@@ -165,37 +165,34 @@ static yoke_status make_schedule(const struct cli_options *o, struct cli_schedul
 
 /* ---- costs ---- */
 
-/* Read comma-separated numbers that are not negative. Returns how many there are, or -1. */
-static int numbers(const char *text, double *out, int most)
+/* Read a number that is not negative. NULL: there is none. */
+static const char *number(const char *text, double *out)
 {
-    int n = 0;
-    for (;; text++) {
-        char *end;
-        if (n == most) return -1;
-        out[n] = strtod(text, &end);
-        if (end == text || !isfinite(out[n]) || out[n] < 0 || out[n] > 1e12) return -1;
-        n++;
-        text = end + strspn(end, " \t\r");
-        if (!*text) return n;
-        if (*text != ',') return -1;
-    }
+    char *end;
+    *out = strtod(text, &end);
+    if (end == text || !isfinite(*out) || *out < 0 || *out > 1e12) return NULL;
+    return end + strspn(end, " \t\r");
 }
 
-/* Read F,B,W[,HOP[,R]], the costs of one stage. */
-static bool set_costs(struct cli_schedule *s, int stage, const char *text, int most)
+/* Read F,B,W[,HOP[,R]], the costs of one stage. HOP is a latency, or LATENCY+TRANSFER. */
+static bool read_costs(const char *text, int most, struct yokei_stage_costs *out)
 {
     double x[5] = { 0 };
-    const int n = numbers(text, x, most), v = s->shape.n_chunks;
-    if (n < 3 || x[0] + x[1] + x[2] <= 0) return false;
-    for (int c = 0; c < v; c++) {
-        struct yokei_chunk_costs *costs = &s->costs.chunk[stage * v + c];
-        costs->F = x[0] / v, costs->B = x[1] / v, costs->W = x[2] / v, costs->R = (n == 5 ? x[4] : x[0]) / v;
+    int n = 0;
+    *out = (struct yokei_stage_costs){ .R = 0 };
+    for (;; text++) {
+        if (n == most || !(text = number(text, &x[n++]))) return false;
+        if (n == 4 && *text == '+' && !(text = number(text + 1, &out->transfer))) return false;
+        if (!*text) break;
+        if (*text != ',') return false;
     }
-    s->costs.hop[stage].latency = x[3];
+    if (n < 3 || x[0] + x[1] + x[2] <= 0) return false;
+    out->F = x[0], out->B = x[1], out->W = x[2], out->latency = x[3], out->R = n == 5 ? x[4] : x[0];
     return true;
 }
 
-static yoke_status read_costs_file(const char *path, struct cli_schedule *s)
+static yoke_status read_costs_file(const char *path, const struct cli_schedule *s,
+                                   struct yokei_stage_costs *costs)
 {
     char *text;
     yoke_status status = YOKE_OK;
@@ -209,7 +206,7 @@ static yoke_status read_costs_file(const char *path, struct cli_schedule *s)
         if (stage == s->shape.n_stages)
             status = yoke_fail(YOKE_ECONFIG, "%s:%d: a line more than there are stages (%d)", path, number,
                                stage);
-        else if (!set_costs(s, stage++, line, 5))
+        else if (!read_costs(line, 5, &costs[stage++]))
             status = yoke_fail(
                 YOKE_ECONFIG,
                 "%s:%d: \"%.60s\": write F,B,W[,HOP[,R]] of the stage, times that are not all 0, such as 18.5,18,9.3,0.6",
@@ -222,20 +219,32 @@ static yoke_status read_costs_file(const char *path, struct cli_schedule *s)
     return status;
 }
 
-static yoke_status read_stage_costs(const struct cli_options *o, struct cli_schedule *s)
+static yoke_status read_stage_costs(const struct cli_options *o, const struct cli_schedule *s,
+                                    struct yokei_stage_costs *costs)
 {
     const char *text = cli_text(o, "costs"), *path = cli_text(o, "costs-file");
-    YOKE_TRY(yokei_costs_equal(s->shape.n_stages, s->shape.n_chunks, 1, 1, 1, 0, &s->costs));
     if (text && path)
         return yoke_fail(YOKE_EINVAL, "yoke schedule show: --costs and --costs-file exclude each other");
-    if (path) return read_costs_file(path, s);
-    for (int stage = 0; text && stage < s->shape.n_stages; stage++)
-        if (!set_costs(s, stage, text, 4))
+    if (path) return read_costs_file(path, s, costs);
+    for (int stage = 0; stage < s->shape.n_stages; stage++)
+        if (!read_costs(text ? text : "1,1,1", 4, &costs[stage]))
             return yoke_fail(
                 YOKE_EINVAL,
                 "yoke schedule show: --costs %s: write F,B,W[,HOP], times that are not all 0, such as 18.5,18,9.3,0.6",
                 text);
     return YOKE_OK;
+}
+
+static yoke_status make_costs(const struct cli_options *o, struct cli_schedule *s)
+{
+    struct yokei_stage_costs *costs = calloc((size_t)s->shape.n_stages, sizeof *costs);
+    if (!costs) return yoke_fail(YOKE_ENOMEM, "yoke schedule: no memory for %d stages", s->shape.n_stages);
+    yoke_status status = read_stage_costs(o, s, costs);
+    if (!status)
+        status = yokei_costs_stages(s->shape.n_stages, s->shape.n_chunks, costs,
+                                    cli_flag(o, "receiver-takes"), &s->costs);
+    free(costs);
+    return status;
 }
 
 /* ---- the verbs ---- */
@@ -281,7 +290,7 @@ static yoke_status show_schedule(const struct cli_options *o, struct cli_schedul
     if (when && cli_is_set(o, "at"))
         return yoke_fail(YOKE_EINVAL, "yoke schedule show: --when and --at exclude each other");
     YOKE_TRY(path ? read_schedule(o, path, s) : make_schedule(o, s));
-    YOKE_TRY(read_stage_costs(o, s));
+    YOKE_TRY(make_costs(o, s));
     cli_progress_begin("simulating the schedule");
     YOKE_TRY(yokei_simulate(&s->schedule, &s->costs, &s->simulated));
     cli_progress_end();

@@ -12,8 +12,8 @@
 struct cli_memo_timeline {
     struct cli_schedule drawn;
     bool recompute[YOKEI_MOST_CUTS];
-    double costs[YOKEI_MOST_CUTS][5]; /* ms of F, B, W, a message and R of a stage, rounded as in the text */
-    char text[YOKEI_MOST_CUTS][80];   /* these numbers as a line of --costs-file */
+    struct yokei_stage_costs costs[YOKEI_MOST_CUTS]; /* in ms, rounded as in the text */
+    char text[YOKEI_MOST_CUTS][96];                  /* these numbers as a line of --costs-file */
 };
 
 /**

@@ -15,10 +15,12 @@ enum { MOST_DRAWN = 8, WIDTH = 100 };
 /* The times of a stage, in milliseconds. The drawing has the numbers of the text. */
 static yoke_status round_costs(const struct yokei_stage_costs *x, int stage, struct cli_memo_timeline *t)
 {
-    double *c = t->costs[stage];
-    yokei_text(t->text[stage], sizeof t->text[stage], "%.6g,%.6g,%.6g,%.6g,%.6g", 1e3 * x->F, 1e3 * x->B,
-               1e3 * x->W, 1e3 * x->hop, 1e3 * x->R);
-    return sscanf(t->text[stage], "%lf,%lf,%lf,%lf,%lf", &c[0], &c[1], &c[2], &c[3], &c[4]) == 5
+    struct yokei_stage_costs *c = &t->costs[stage];
+    yokei_text(t->text[stage], sizeof t->text[stage], "%.6g,%.6g,%.6g,%.6g+%.6g,%.6g", 1e3 * x->F, 1e3 * x->B,
+               1e3 * x->W, 1e3 * x->latency, 1e3 * x->transfer, 1e3 * x->R);
+    return sscanf(t->text[stage], "%lf,%lf,%lf,%lf+%lf,%lf", &c->F, &c->B, &c->W, &c->latency, &c->transfer,
+                  &c->R)
+                   == 6
                ? YOKE_OK
                : yoke_fail(YOKE_EINTERNAL, "memo: the costs %s", t->text[stage]);
 }
@@ -42,13 +44,7 @@ static yoke_status simulate(const struct yokei_layout *l, const struct cli_memo_
                                         .n_micro_batches = (int)n_micro_batches,
                                         .recompute = t->recompute };
     YOKE_TRY(yokei_schedule_pipeline(&s->shape, &s->schedule));
-    YOKE_TRY(yokei_costs_equal(l->pipeline, l->chunks, 1, 1, 1, 0, &s->costs));
-    for (int i = 0; i < l->pipeline * l->chunks; i++) {
-        const double *x = t->costs[i / l->chunks];
-        struct yokei_chunk_costs *c = &s->costs.chunk[i];
-        c->F = x[0] / l->chunks, c->B = x[1] / l->chunks, c->W = x[2] / l->chunks, c->R = x[4] / l->chunks;
-        s->costs.hop[i / l->chunks].latency = x[3];
-    }
+    YOKE_TRY(yokei_costs_stages(l->pipeline, l->chunks, t->costs, true, &s->costs));
     return yokei_simulate(&s->schedule, &s->costs, &s->simulated);
 }
 
@@ -71,9 +67,9 @@ static yoke_status put_bubbles(const struct yokei_ranked *best, const struct cli
             to,
             "\nWith all %lld micro-batches (--microbatches %lld) the bubble of these stages is %.2f %%. The "
             "bubble of *Choice*, %.1f %%, is the mean of the stages of all replicas, which may have other "
-            "devices, shares and links. There messages also wait for their receivers and for each other%s.\n",
+            "devices, shares and links%s.\n",
             (long long)n, (long long)n, 100 * whole.simulated.bubble, 100 * best->prediction.bubble,
-            l->recompute ? ", and recomputation counts as work" : "");
+            l->recompute ? ". There recomputation counts as work" : "");
     free_schedule(&whole);
     return status;
 }
@@ -177,11 +173,13 @@ static void memory_command(const struct cli_options *o, const struct cli_searche
 static void timeline_command(const struct cli_memo_timeline *t, FILE *to)
 {
     const struct cli_schedule *s = &t->drawn;
-    fputs("\nThe timeline, from the times of the stages (F, B, W, message, R):\n\n```\nprintf '%s\\n'", to);
+    fputs(
+        "\nThe timeline, from the times of the stages (F, B, W, latency + transfer of a message, R):\n\n```\nprintf '%s\\n'",
+        to);
     for (int stage = 0; stage < s->shape.n_stages; stage++) fprintf(to, " %s", t->text[stage]);
     fprintf(
         to,
-        " > memo-costs.csv\nyoke schedule show --kind %s --stages %d --microbatches %d --costs-file memo-costs.csv",
+        " > memo-costs.csv\nyoke schedule show --kind %s --stages %d --microbatches %d --costs-file memo-costs.csv --receiver-takes",
         s->kind, s->shape.n_stages, s->shape.n_micro_batches);
     if (s->shape.n_chunks > 1) fprintf(to, " --chunks %d", s->shape.n_chunks);
     if (t->recompute[0]) fputs(" --recompute full", to);

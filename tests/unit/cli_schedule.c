@@ -6,6 +6,7 @@
 #include "tests/unit/test.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -147,7 +148,7 @@ static void moments(void **state)
                                          "S1x finished F1",
                                          "S1 finished F1.2" };
     for (size_t i = 0; i < YOKE_COUNT(wrong); i++) {
-        char line[128];
+        char line[256];
         snprintf(line, sizeof line, "--stages=4|--when=%s", wrong[i]);
         assert_fails(YOKE_EINVAL, "write \"S3 finished F1\"", show(line));
     }
@@ -190,6 +191,29 @@ static void json(void **state)
 }
 
 /* The tags of the drawing are well-formed: every tag that is opened is closed, in the right order. */
+/* A link is busy for the transfer of a message. A receiver that works takes its message only afterwards. */
+static void messages(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *more;
+        double total;
+    } rows[] = { { "", 12 }, { "|--receiver-takes", 13.5 } };
+    for (int i = 0; i < 2; i++) {
+        char line[256];
+        double total;
+        assert_ok(yokei_file_write(input, "1,1,1,0.5+1\n1,1,1\n", 18));
+        snprintf(line, sizeof line, "--json|--kind=1f1b|--stages=2|--microbatches=2|--costs-file=%s%s", input,
+                 rows[i].more);
+        json_t *root = json_of(line);
+        assert_int_equal(json_unpack(root, "{s:f}", "total", &total), 0);
+        assert_true(fabs(total - rows[i].total) < 1e-12);
+        json_decref(root);
+    }
+    assert_fails(YOKE_EINVAL, "write F,B,W[,HOP]", show("--costs=1,1,1,0.5+"));
+    assert_fails(YOKE_EINVAL, "write F,B,W[,HOP]", show("--costs=1+1,1,1"));
+}
+
 static void svg(void **state)
 {
     (void)state;
@@ -278,8 +302,9 @@ static void files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(drawings), cmocka_unit_test(widths), cmocka_unit_test(moments),
-        cmocka_unit_test(json),     cmocka_unit_test(svg),    cmocka_unit_test(files),
+        cmocka_unit_test(drawings), cmocka_unit_test(widths),   cmocka_unit_test(moments),
+        cmocka_unit_test(json),     cmocka_unit_test(messages), cmocka_unit_test(svg),
+        cmocka_unit_test(files),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

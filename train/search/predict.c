@@ -410,7 +410,8 @@ yoke_status yokei_predict_stages(yokei_predictor *p, const struct yokei_layout *
             stages_out[s].F += k->F, stages_out[s].B += k->B;
             stages_out[s].W += k->W, stages_out[s].R += k->R;
         }
-        if (hop->bytes > 0) stages_out[s].hop = hop->latency + hop->bytes / hop->bytes_per_second;
+        stages_out[s].latency = hop->latency;
+        if (hop->bytes > 0) stages_out[s].transfer = hop->bytes / hop->bytes_per_second;
     }
     yokei_prediction_free(&prediction);
     yokei_costs_free(&costs);

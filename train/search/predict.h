@@ -15,6 +15,7 @@
 
 #include <yoke/train.h>
 
+#include "parallel/simulate.h"
 #include "train/search/layout.h"
 
 /** What all layouts have in common. */
@@ -88,11 +89,10 @@ yoke_status yokei_predict_fixed(yokei_predictor *predictor, const struct yokei_l
                                 const struct yokei_fixed_layout *fixed,
                                 struct yokei_prediction *prediction_out);
 
-/** The seconds of a stage of the first replica for one micro-batch, and of a message to the next stage. */
-struct yokei_stage_costs {
-    double F, B, W, R, hop;
-};
-/** The costs with which yokei_predict simulates a layout. stages_out: [pipeline]. Errors: those above. */
+/**
+ * The costs with which yokei_predict simulates the first replica of a layout. stages_out: [pipeline]. A
+ * message begins only when its receiver takes it. Errors: those above.
+ */
 yoke_status yokei_predict_stages(yokei_predictor *predictor, const struct yokei_layout *layout,
                                  struct yokei_stage_costs *stages_out);
 
