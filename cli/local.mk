@@ -27,6 +27,7 @@ yoke_SOURCES += \
 	cli/bench/collectives.c cli/bench/collectives.h cli/bench/collectives_data.c cli/bench/collectives_limit.c \
 	cli/bench/collectives_mpi.c cli/bench/collectives_sides.c cli/bench/collectives_table.c
 yoke_SOURCES += cli/bench/cluster.c cli/bench/cluster.h cli/bench/cluster_links.c cli/bench/cluster_ops.c cli/bench/cluster_text.c
+yoke_SOURCES += cli/bench/cluster_steps.c
 yoke_SOURCES += \
 	cli/compare/compare.c cli/compare/compare.h cli/compare/kernels.c cli/compare/kernels.h cli/compare/kernels_text.c \
 	cli/compare/results.c cli/compare/runs.c cli/compare/runs.h cli/compare/runs_text.c

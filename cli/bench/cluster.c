@@ -11,6 +11,8 @@
 #include "core/base/emulated.h"
 #include "core/base/times.h"
 
+static const double STEPS_PART = 0.6; /* of the time for ops */
+
 static yoke_status allocate(struct bench_cluster *b)
 {
     const size_t n = (size_t)b->context->size;
@@ -104,7 +106,9 @@ static yoke_status measure(struct bench_cluster *b)
     YOKE_TRY(describe(b));
     YOKE_TRY(share(b, b->rank, sizeof *b->rank));
     YOKE_TRY(refuse_emulated(b));
-    YOKE_TRY(bench_cluster_ops(b, b->op + (size_t)me * (size_t)b->n_ops, &b->rank[me]));
+    struct yokei_op_time *op = b->op + (size_t)me * (size_t)b->n_ops;
+    YOKE_TRY(bench_cluster_ops(b, (1 - STEPS_PART) * b->budget, op));
+    YOKE_TRY(bench_cluster_steps(b, STEPS_PART * b->budget, op + bench_cluster_count(b), &b->rank[me]));
     YOKE_TRY(share(b, b->rank, sizeof *b->rank));
     YOKE_TRY(share(b, b->op, (size_t)b->n_ops * sizeof *b->op));
     const struct yokei_measured measured = { .n_ranks = size,
@@ -160,7 +164,9 @@ static yoke_status read_options(struct bench_cluster *b)
     }
     if (!cli_list_count(o, "dtype")) b->dtype[YOKE_F32] = b->dtype[YOKE_F16] = b->dtype[YOKE_BF16] = true;
     b->budget = cli_real(o, "budget-seconds");
-    b->n_ops = bench_cluster_count(b);
+    b->n_types = 0;
+    for (int d = 0; d < YOKE_N_DTYPES; d++) b->n_types += b->dtype[d];
+    b->n_ops = bench_cluster_count(b) + b->n_types * BENCH_STEP_OPS;
     return YOKE_OK;
 }
 

@@ -3,9 +3,9 @@
  * The ops of a rank's device, measured while all ranks work. A barrier comes before each op, and each rank
  * then repeats the op for the same time. So the ranks share cores and memory as in a training step.
  *
- * The time of an op is the median of its samples. A rank that stands still for a part of the time, because
- * its cores are shared or limited, has good samples between the bad ones. So in the end all ranks repeat one
- * product for two seconds, and mean / median of its time is the rank's slowdown.
+ * The time of an op is the first quartile of its samples. A rank that stands still for a part of the time,
+ * because its cores are shared or limited, has good samples between the bad ones. cluster_steps.c finds out
+ * how much longer the steps of a training are.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -132,7 +132,7 @@ int bench_cluster_count(const struct bench_cluster *b)
 /* ---- the time of one op ---- */
 
 enum { MOST_SAMPLES = 4096, LEAST_SAMPLES = 3 };
-static const double SAMPLE = 1e-3, STEADY_SECONDS = 2;
+static const double SAMPLE = 1e-3;
 
 static yoke_status time_calls(const struct bench_cluster *b, struct conform_problem *problem, int n,
                               double *seconds_out)
@@ -144,9 +144,9 @@ static yoke_status time_calls(const struct bench_cluster *b, struct conform_prob
     return YOKE_OK;
 }
 
-/* Repeat an op for `seconds`. Returns the median and the mean time of a call. */
+/* Repeat an op for `seconds`. Returns the time of a call: the first quartile, or the mean if it is long. */
 static yoke_status repeat(const struct bench_cluster *b, struct conform_problem *problem, double seconds,
-                          double one, double *median_out, double *mean_out)
+                          double one, double *seconds_out)
 {
     const int n_calls = (int)fmin(10000, fmax(1, ceil(SAMPLE / fmax(one, 1e-8))));
     double *times = malloc(MOST_SAMPLES * sizeof *times);
@@ -156,8 +156,9 @@ static yoke_status repeat(const struct bench_cluster *b, struct conform_problem 
     while (!status && n < MOST_SAMPLES && (n < LEAST_SAMPLES || yokei_now() - begin < seconds))
         status = time_calls(b, problem, n_calls, &times[n++]);
     if (!status) {
-        *mean_out = (yokei_now() - begin) / n / n_calls;
-        *median_out = yokei_median(times, n);
+        const double mean = (yokei_now() - begin) / n / n_calls;
+        yokei_sort(times, n);
+        *seconds_out = times[n / 4] > YOKEI_LONG_OP ? mean : times[n / 4];
     }
     free(times);
     return status;
@@ -186,52 +187,33 @@ static yoke_status measure_item(const struct bench_cluster *b, const struct item
                                 struct yokei_op_time *out)
 {
     struct conform_problem *problem = NULL;
-    double one = 0, mean, median;
+    double one = 0;
     *out = (struct yokei_op_time){ .seconds = 0 };
     yokei_text(out->op, sizeof out->op, "%s", yokei_op_names[item->op]);
     yokei_text(out->dtype, sizeof out->dtype, "%s", yoke_dtype_name(item->dtype));
     yoke_status status = prepare(b, item, out, &problem, &one);
     if (!status) status = yoke_barrier(b->control, NULL);
-    if (!status && one > 0) status = repeat(b, problem, seconds, one, &median, &mean);
-    if (!status && one > 0) out->seconds = median > YOKEI_LONG_OP ? mean : median;
+    if (!status && one > 0) status = repeat(b, problem, seconds, one, &out->seconds);
     conform_problem_close(problem);
     return status ? yoke_fail_context(status, "%s %s %s", yokei_op_names[item->op],
                                       yoke_dtype_name(item->dtype), item->size->name)
                   : YOKE_OK;
 }
 
-/* The time of a product in the mean / its median, over a time that is longer than any period of a limit. */
-static yoke_status measure_slowdown(const struct bench_cluster *b, double *slowdown_out)
-{
-    static const int64_t dims[CONFORM_MAX_DIMS] = { 256, 256, 256, 1 };
-    struct conform_problem *problem = NULL;
-    struct yoke_cost cost;
-    double one = 0, mean = 1, median = 1;
-    yoke_status status = conform_problem_open(b->device, b->stream, YOKE_OP_gemm, YOKE_F32, dims, &problem);
-    if (!status) status = conform_problem_ready(problem, &cost);
-    for (int i = 0; i < 2 && !status; i++) status = time_calls(b, problem, 1, &one);
-    if (!status) status = yoke_barrier(b->control, NULL);
-    if (!status) status = repeat(b, problem, fmin(STEADY_SECONDS, b->budget), one, &median, &mean);
-    conform_problem_close(problem);
-    *slowdown_out = fmax(mean / median, 1);
-    return status ? yoke_fail_context(status, "a product that all ranks repeat") : YOKE_OK;
-}
-
-yoke_status bench_cluster_ops(const struct bench_cluster *b, struct yokei_op_time *op_out,
-                              struct yokei_measured_rank *rank_out)
+yoke_status bench_cluster_ops(const struct bench_cluster *b, double budget, struct yokei_op_time *op_out)
 {
     struct item item;
+    const int n_ops = bench_cluster_count(b);
     const uint32_t storage = yoke_device_info(b->device)->storage;
     for (int i = 0; item_at(b, i, &item); i++) {
         cli_progress_now("%s %s %s", yokei_op_names[item.op], yoke_dtype_name(item.dtype), item.size->name);
-        cli_progress_at(i, b->n_ops);
+        cli_progress_at(i, n_ops);
         if (item.dtype != YOKE_F32 && !(storage & 1u << item.dtype)) {
             op_out[i] = (struct yokei_op_time){ .seconds = 0 };
             YOKE_TRY(yoke_barrier(b->control, NULL));
             continue;
         }
-        YOKE_TRY(measure_item(b, &item, b->budget / b->n_ops, &op_out[i]));
+        YOKE_TRY(measure_item(b, &item, budget / n_ops, &op_out[i]));
     }
-    cli_progress_now("a product that all ranks repeat");
-    return measure_slowdown(b, &rank_out->slowdown);
+    return YOKE_OK;
 }

@@ -81,9 +81,9 @@ static json_t *rank_json(const struct bench_cluster *b, int r)
     for (int i = 0; i < b->n_ops; i++) {
         const struct yokei_op_time *op = &b->op[r * b->n_ops + i];
         if (op->seconds > 0)
-            json_array_append_new(ops,
-                                  json_pack("{s:s, s:s, s:f, s:f, s:f}", "op", op->op, "dtype", op->dtype,
-                                            "seconds", op->seconds, "flops", op->flops, "bytes", op->bytes));
+            json_array_append_new(ops, json_pack("{s:s, s:s, s:f, s:f, s:f, s:f}", "op", op->op, "dtype",
+                                                 op->dtype, "seconds", op->seconds, "flops", op->flops,
+                                                 "bytes", op->bytes, "count", op->count));
     }
     return json_pack("{s:i, s:o, s:s, s:o, s:i, s:I, s:s, s:f, s:f, s:o}", "rank", r, "host",
                      cli_json_text(m->host_name), "device", m->device, "name", cli_json_text(m->name),

@@ -33,10 +33,13 @@ yoke_status yokei_kernel_speeds(const char *path, struct yokei_device_kind *kind
 struct yokei_op_time {
     char op[48], dtype[8];
     double seconds, flops, bytes;
+    double count; /* of such ops in the training steps that were measured; 0: the op was repeated alone */
 };
 /**
  * The same from times in memory. `what` begins the errors. Arithmetic limits a product if its FLOPs at the
- * fastest rate of the list take longer than its bytes at the fastest rate of an op of class OTHER.
+ * fastest rate of the list take longer than its bytes at the fastest rate of an op of class OTHER. Ops of
+ * training steps replace ops of about the same work that were repeated alone, and the speeds of each class are
+ * such that all of its ops in these steps take the measured time together.
  */
 yoke_status yokei_kernel_fit(const char *what, const struct yokei_op_time *times, int n,
                              struct yokei_device_kind *kind);

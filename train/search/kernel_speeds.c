@@ -13,6 +13,10 @@
  * of 2) form a group with the median of their rates. Neighbours whose rates do not ascend become one group.
  * s and w of the class OTHER hold for these two classes too.
  *
+ * yoke bench cluster also has rows of ops in training steps, and their number in these steps. They replace
+ * rows of about the same work that were repeated alone. In the end the speeds of each class are multiplied by
+ * a factor, so that the ops of the steps take their measured time together.
+ *
  * AdamW is measured in f32 alone, because its masters are f32 in every precision. So the class OPTIMIZER
  * has the rows of f32 in every precision.
  */
@@ -31,6 +35,7 @@ struct row {
     char op[48], dtype[8], limited_by[16];
     double seconds;                  /* 0: the row has no time */
     double flops_per_s, bytes_per_s; /* work and traffic of one op, divided by `seconds` */
+    double count;                    /* of such ops in measured training steps; 0: it was repeated alone */
 };
 struct peaks {
     double of[YOKEI_N_SPEED_TYPES];
@@ -79,6 +84,29 @@ static bool is_of(const struct row *row, int class, int type)
     return row->seconds > 0 && yokei_op_class_of(row->op) == class && !strcmp(row->dtype, types[type]);
 }
 
+enum which { BYTES, ARITHMETIC, FLOPS }; /* ARITHMETIC: FLOPs of the rows that arithmetic limits */
+
+static double work_of(const struct row *row, enum which which)
+{
+    return (which == BYTES ? row->bytes_per_s : row->flops_per_s) * row->seconds;
+}
+
+/* The range of the work of a class's ops in training steps, with a factor of 2 on both sides. */
+struct range {
+    double least, most;
+};
+
+static struct range range_of_steps(const struct file *file, int class, int type, enum which which)
+{
+    struct range r = { INFINITY, 0 };
+    for (int64_t i = 0; i < file->n_rows; i++) {
+        const double work = work_of(&file->rows[i], which);
+        if (!is_of(&file->rows[i], class, type) || !(file->rows[i].count > 0)) continue;
+        r.least = fmin(r.least, work / 2), r.most = fmax(r.most, 2 * work);
+    }
+    return r;
+}
+
 /* Ops of a class, by their bytes or their FLOPs, in ascending order. */
 struct points {
     int n;
@@ -96,11 +124,10 @@ static void points_free(struct points *p)
 
 static int by_work(const void *a, const void *b) { return yokei_by_value(a, b); } /* `work` comes first */
 
-enum which { BYTES, ARITHMETIC, FLOPS }; /* ARITHMETIC: FLOPs of the rows that arithmetic limits */
-
 static yoke_status points_of(const struct file *file, int class, int type, enum which which,
                              struct points *out)
 {
+    const struct range steps = range_of_steps(file, class, type, which);
     int n = 0;
     for (int64_t i = 0; i < file->n_rows; i++) n += is_of(&file->rows[i], class, type);
     *out = (struct points){ .point = calloc((size_t)n + 1, sizeof *out->point),
@@ -111,8 +138,9 @@ static yoke_status points_of(const struct file *file, int class, int type, enum 
     }
     for (int64_t i = 0; i < file->n_rows; i++) {
         const struct row *row = &file->rows[i];
-        const double work = (which == BYTES ? row->bytes_per_s : row->flops_per_s) * row->seconds;
+        const double work = work_of(row, which);
         if (!is_of(row, class, type) || work < 1) continue;
+        if (!(row->count > 0) && work > steps.least && work < steps.most) continue;
         if (which == ARITHMETIC && strcmp(row->limited_by, "arithmetic") != 0) continue;
         out->point[out->n].work = work, out->point[out->n++].seconds = row->seconds;
     }
@@ -216,6 +244,21 @@ static yoke_status fit_class(const char *path, const struct file *file, int clas
     return points.n ? YOKE_OK : lacks(path, class, type);
 }
 
+/* Make the speeds of a class such that its ops in training steps take the measured time together. */
+static void match_steps(const struct file *file, int class, int type, struct yokei_speed *s)
+{
+    double measured = 0, fitted = 0;
+    for (int64_t i = 0; i < file->n_rows; i++) {
+        const struct row *row = &file->rows[i];
+        if (!is_of(row, class, type)) continue;
+        measured += row->count * row->seconds;
+        fitted += row->count * yokei_op_seconds(s, work_of(row, FLOPS), work_of(row, BYTES));
+    }
+    if (!(measured > 0 && fitted > 0)) return;
+    s->seconds *= measured / fitted, s->bytes_per_second *= fitted / measured;
+    for (int i = 0; i < s->n_points; i++) s->point[i].rate *= fitted / measured;
+}
+
 static yoke_status fit_type(const char *path, const struct file *file, int type, struct yokei_speed *speed)
 {
     static const int computing[] = { YOKEI_CLASS_GEMM, YOKEI_CLASS_ATTENTION };
@@ -227,7 +270,10 @@ static yoke_status fit_type(const char *path, const struct file *file, int type,
         struct yokei_speed *s = &speed[computing[i]];
         s->seconds = other->seconds, s->bytes_per_second = other->bytes_per_second;
         YOKE_TRY(fit_class(path, file, computing[i], type, true, s));
+        match_steps(file, computing[i], type, s);
     }
+    match_steps(file, YOKEI_CLASS_OTHER, type, &speed[YOKEI_CLASS_OTHER]);
+    match_steps(file, YOKEI_CLASS_OPTIMIZER, YOKEI_SPEED_F32, &speed[YOKEI_CLASS_OPTIMIZER]);
     return YOKE_OK;
 }
 
@@ -309,7 +355,7 @@ yoke_status yokei_kernel_fit(const char *what, const struct yokei_op_time *times
         struct row *row = &file.rows[i];
         memcpy(row->op, times[i].op, sizeof row->op);
         memcpy(row->dtype, times[i].dtype, sizeof row->dtype);
-        row->seconds = times[i].seconds;
+        row->seconds = times[i].seconds, row->count = times[i].count;
         if (row->seconds <= 0) continue;
         row->flops_per_s = times[i].flops / row->seconds, row->bytes_per_s = times[i].bytes / row->seconds;
     }

@@ -19,7 +19,7 @@ struct making {
 
 double yokei_measured_seconds(const struct yokei_measured_rank *rank, const struct yokei_op_time *op)
 {
-    return op->seconds > YOKEI_LONG_OP ? op->seconds : op->seconds * fmax(rank->slowdown, 1);
+    return op->count > 0 || op->seconds > YOKEI_LONG_OP ? op->seconds : op->seconds * fmax(rank->slowdown, 1);
 }
 
 /* ---- which devices are alike ---- */

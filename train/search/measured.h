@@ -14,8 +14,7 @@ struct yokei_measured_rank {
     int host, threads; /* host: its number, from 0 */
     uint64_t pool;     /* ranks with the same number share one memory */
     uint64_t memory;   /* free bytes of this memory */
-    double
-        slowdown; /* mean / median of the time of an op that ran for seconds; above 1: the rank stood still */
+    double slowdown;   /* time of training steps / sum of their ops; above 1: the rank stood still at times */
     char host_name[64], device[32], name[128];
 };
 
@@ -34,8 +33,8 @@ struct yokei_measured_place {
 };
 
 /**
- * The seconds that an op takes in the mean: with the time in which the rank stood still. An op that is longer
- * than YOKEI_LONG_OP has this time in its own measurement.
+ * The seconds that an op takes in the mean: with the time in which the rank stood still. An op of training
+ * steps, and one that is longer than YOKEI_LONG_OP, has this time in its own measurement.
  */
 #define YOKEI_LONG_OP 0.02
 double yokei_measured_seconds(const struct yokei_measured_rank *rank, const struct yokei_op_time *op);
