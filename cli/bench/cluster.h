@@ -15,7 +15,7 @@
 #include "train/search/measured.h"
 
 /** The most rows of ops in the training steps of a precision. */
-enum { BENCH_STEP_OPS = 320 };
+enum { BENCH_STEP_OPS = 512 };
 
 struct bench_cluster {
     const struct cli_context *context;

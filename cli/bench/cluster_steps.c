@@ -24,7 +24,6 @@
 #include "core/base/times.h"
 
 enum { MOST_RUNS = 8, MOST_SAMPLES = 128, LEAST_STEPS = 2, MOST_STEPS = 10000 };
-static const double ALIKE = 1.1;         /* ops of a row differ by at most 10 % */
 static const double PROFILED_PART = 0.3; /* of the time of a run */
 static const double LEAST_OP = 0.25;     /* the least part of a row's time that remains without the waiting */
 
@@ -47,9 +46,10 @@ static const struct run micro_runs[] = {
 static const struct run wide_runs[] = { { "124m", false, 2, 256, 256, 1 },
                                         { "124m", false, 2, 256, 256, 4 } };
 
-/* Ops of one name and about one size, in all profiled steps. */
+/* Ops of one name and one size in one of the calls F, B and W, in all profiled steps. */
 struct row {
-    double count[MOST_RUNS], flops, bytes;
+    char call; /* the first letter of the call */
+    double count[MOST_RUNS];
     int n;
     double sample[MOST_SAMPLES];
 };
@@ -120,13 +120,11 @@ static void add_op(void *context, const char *layer, const char *call, const cha
 {
     struct steps *s = context;
     int i = 0;
-    (void)layer, (void)call;
-    for (; i < s->n_rows; i++) {
-        const struct yokei_op_time *o = &s->op[i];
-        if (!strcmp(o->op, op) && cost->flops <= ALIKE * o->flops && o->flops <= ALIKE * cost->flops
-            && cost->bytes <= ALIKE * o->bytes && o->bytes <= ALIKE * cost->bytes)
-            break;
-    }
+    (void)layer;
+    while (i < s->n_rows
+           && (strcmp(s->op[i].op, op) != 0 || s->row[i].call != call[0] || s->op[i].flops != cost->flops
+               || s->op[i].bytes != cost->bytes))
+        i++;
     if (i == BENCH_STEP_OPS) return;
     if (i == s->n_rows) {
         s->n_rows++;
@@ -137,8 +135,8 @@ static void add_op(void *context, const char *layer, const char *call, const cha
                    yokei_op_class_of(op) == YOKEI_CLASS_OPTIMIZER ? "f32" : s->dtype);
     }
     struct row *r = &s->row[i];
+    r->call = call[0];
     r->count[s->run]++;
-    r->flops += cost->flops, r->bytes += cost->bytes;
     r->sample[r->n++ % MOST_SAMPLES] = seconds;
 }
 
@@ -196,7 +194,6 @@ static void rate_rows(struct steps *s)
         for (int k = 0; k < n; k++) sum += r->sample[k];
         yokei_sort(r->sample, n);
         s->op[i].seconds = r->sample[n / 4] > YOKEI_LONG_OP ? sum / n : r->sample[n / 4];
-        s->op[i].flops = r->flops / r->n, s->op[i].bytes = r->bytes / r->n;
     }
 }
 
@@ -220,6 +217,8 @@ static double find_launch(const struct steps *s)
     for (int run = 0; run < s->run; run++) {
         double seconds, n, rest;
         sum_run(s, run, &seconds, &n, &rest);
+        yoke_log(YOKE_LOG_INFO, "step %d in %s: %.4g ms, of which %.0f short ops are %.4g ms", run, s->dtype,
+                 s->seconds[run] * 1e3, n, seconds * 1e3);
         if (!(rest > 0)) continue;
         seconds /= rest, n /= rest;
         ss += seconds * seconds, sn += seconds * n, nn += n * n, st += seconds, nt += n;
