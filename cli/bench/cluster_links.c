@@ -2,11 +2,12 @@
 /*
  * The links of a cluster. The ranks that use a link together form a group, and all groups of a kind work at
  * the same time. Each group exchanges messages in a ring, as pipeline stages do, and sums, as replicas do,
- * both in the memory of the ranks' devices. The planner has one latency and one rate for both of them:
+ * both in the memory of the ranks' devices. The planner has one latency, one rate and one wait for both of them:
  *
  *   latency    the longer one of two times: of a message of 64 bytes, and of each of the 2 (n - 1) steps of a
- *              small sum between two products in a stream, as tensor ranks have it. Such a sum waits for the
- *              work before it, and the device waits for the sum.
+ *              small sum
+ *   wait       what such a sum takes besides between two products in a stream, as tensor ranks have it. It
+ *              waits for the work before it, and the device waits for the sum.
  *   bandwidth  the lower one of two rates: bytes / time of a long message, and the bytes that each rank sends
  *              in a sum in a ring, 2 (n - 1) / n of the data, / time of the sum
  */
@@ -115,7 +116,8 @@ static yoke_status measure_group(const struct group *g, struct yokei_link *link)
     yoke_log(YOKE_LOG_INFO,
              "%s: messages %.4g us and %.4g GB/s, sums %.4g us and %.4g GB/s, %.4g us between products",
              link->name, message * 1e6, rate * 1e-9, sum * 1e6, sum_rate * 1e-9, between * 1e6);
-    link->seconds = fmax(message, between / (2.0 * (g->n - 1)));
+    link->seconds = fmax(message, sum / (2.0 * (g->n - 1)));
+    link->wait = fmax(between - 2.0 * (g->n - 1) * link->seconds, 0);
     link->bytes_per_second = fmin(rate, sum_rate);
     return YOKE_OK;
 }
@@ -196,16 +198,16 @@ yoke_status bench_cluster_links(const struct bench_cluster *b)
     for (int i = 0; i < b->cluster->n_links; i++) {
         struct yokei_link *link = &b->cluster->link[i];
         struct group g;
-        double found[2] = { 0, 0 }; /* the longest latency, and the longest time of a byte */
+        double found[3] = { 0, 0, 0 }; /* the longest latency, the longest time of a byte, the longest wait */
         cli_progress_now("link %s", link->name);
         cli_progress_at(i, b->cluster->n_links);
         YOKE_TRY(open_group(b, color_of(b, i), &g));
         if (g.side.comm && g.n > 1) {
             YOKE_TRY(measure_group(&g, link));
-            found[0] = link->seconds, found[1] = 1 / link->bytes_per_second;
+            found[0] = link->seconds, found[1] = 1 / link->bytes_per_second, found[2] = link->wait;
         }
-        YOKE_TRY(yoke_all_reduce(found, found, 2, YOKE_F64, YOKE_MAX, b->control, NULL));
-        link->seconds = found[0], link->bytes_per_second = 1 / found[1];
+        YOKE_TRY(yoke_all_reduce(found, found, 3, YOKE_F64, YOKE_MAX, b->control, NULL));
+        link->seconds = found[0], link->bytes_per_second = 1 / found[1], link->wait = found[2];
         YOKE_TRY(close_group(b, &g));
     }
     return YOKE_OK;

@@ -251,7 +251,8 @@ static double finish(struct steps *s)
     const double slowdown = find_slowdown(s);
     for (int i = 0; i < s->n_rows; i++) {
         if (!is_long(&s->op[i])) s->op[i].seconds *= slowdown;
-        for (int run = 0; run < s->run; run++) s->op[i].count += s->row[i].count[run] / s->profiled[run];
+        for (int run = 0; run < s->run; run++)
+            s->op[i].count += s->row[i].count[run] / s->profiled[run] / s->seconds[run];
     }
     yoke_log(YOKE_LOG_INFO, "steps in %s take %.4g of the time of their ops, and %.4g us for each launch",
              s->dtype, slowdown, launch * 1e6);

@@ -98,9 +98,10 @@ yoke_status bench_cluster_json(const struct bench_cluster *b)
     char *cluster;
     for (int r = 0; r < b->context->size; r++) json_array_append_new(ranks, rank_json(b, r));
     for (int l = 0; l < b->cluster->n_links; l++)
-        json_array_append_new(links, json_pack("{s:s, s:f, s:f}", "name", b->cluster->link[l].name,
-                                               "bytes_per_second", b->cluster->link[l].bytes_per_second,
-                                               "seconds", b->cluster->link[l].seconds));
+        json_array_append_new(links,
+                              json_pack("{s:s, s:f, s:f, s:f}", "name", b->cluster->link[l].name,
+                                        "bytes_per_second", b->cluster->link[l].bytes_per_second, "seconds",
+                                        b->cluster->link[l].seconds, "wait", b->cluster->link[l].wait));
     YOKE_TRY(yokei_cluster_text(b->cluster, &cluster));
     json_t *root = json_pack("{s:i, s:s, s:f, s:f, s:s, s:o, s:o}", "schema", 1, "version", yoke_version(),
                              "seconds", b->seconds, "tolerance", b->tolerance, "cluster", cluster, "links",
@@ -133,6 +134,7 @@ void bench_cluster_show(const struct bench_cluster *b)
         }
     }
     for (int l = 0; l < b->cluster->n_links; l++)
-        cli_note("%-12s %.4g GB/s, %.3g us", b->cluster->link[l].name,
-                 b->cluster->link[l].bytes_per_second * 1e-9, b->cluster->link[l].seconds * 1e6);
+        cli_note("%-12s %.4g GB/s, %.3g us, and %.3g us between ops", b->cluster->link[l].name,
+                 b->cluster->link[l].bytes_per_second * 1e-9, b->cluster->link[l].seconds * 1e6,
+                 b->cluster->link[l].wait * 1e6);
 }

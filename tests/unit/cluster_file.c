@@ -331,7 +331,8 @@ static void draw_cluster(struct yokei_cluster *c)
     }
     for (int i = 0; i < c->n_links; i++) {
         yokei_text(c->link[i].name, sizeof c->link[i].name, "link%d", i);
-        c->link[i].bytes_per_second = draw_size(1e6, 1e13), c->link[i].seconds = draw(0, 1e-4);
+        c->link[i].bytes_per_second = draw_size(1e6, 1e13), c->link[i].seconds = draw(0, 1e-4),
+        c->link[i].wait = i % 2 ? draw(0, 1e-3) : 0;
     }
     for (int i = 0; i < c->n_hosts; i++) {
         struct yokei_cluster_host *h = &c->host[i];

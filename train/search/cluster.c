@@ -106,6 +106,8 @@ static yoke_status check_link(const struct yokei_link *l)
 {
     if (!lies_in(l->bytes_per_second, 1, MOST_RATE))
         return refuse("link", l->name, "the rate", l->bytes_per_second, "from 1 to 1e18 bytes/s");
+    if (!lies_in(l->wait, 0, MOST_SECONDS))
+        return refuse("link", l->name, "the wait", l->wait, "from 0 to 3600 seconds");
     return lies_in(l->seconds, 0, MOST_SECONDS)
                ? YOKE_OK
                : refuse("link", l->name, "the latency", l->seconds, "from 0 to 3600 seconds");

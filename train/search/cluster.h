@@ -66,6 +66,9 @@ struct yokei_device_kind {
 struct yokei_link {
     char name[32];
     double bytes_per_second, seconds; /* rate of a long message, and time of an empty message */
+    /* What a message or a collective in a device's stream takes besides, because the stream waits for the
+     * host, and the host for the stream. It is the same for all sizes and numbers of ranks. */
+    double wait;
 };
 
 /** Devices of one kind in a host. */

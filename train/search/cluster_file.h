@@ -33,7 +33,8 @@ yoke_status yokei_kernel_speeds(const char *path, struct yokei_device_kind *kind
 struct yokei_op_time {
     char op[48], dtype[8];
     double seconds, flops, bytes;
-    double count; /* of such ops in the training steps that were measured; 0: the op was repeated alone */
+    /* of such ops in a second of each kind of training steps that was measured; 0: the op was repeated alone */
+    double count;
 };
 /**
  * The same from times in memory. `what` begins the errors. Arithmetic limits a product if its FLOPs at the

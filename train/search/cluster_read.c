@@ -324,7 +324,7 @@ static yoke_status read_device(const struct reader *r, node n, struct yokei_devi
 
 static yoke_status read_link(const struct reader *r, node n, struct yokei_link *link)
 {
-    static const char *const keys[] = { "bandwidth", "latency", NULL };
+    static const char *const keys[] = { "bandwidth", "latency", "wait", NULL };
     char what[64];
     node value;
     YOKE_TRY(name_of(r, n, "a link", link->name));
@@ -333,6 +333,7 @@ static yoke_status read_link(const struct reader *r, node n, struct yokei_link *
     YOKE_TRY(yokei_yaml_need(r->yaml, n, what, "bandwidth", "add one, such as bandwidth: 400Gbit/s", &value));
     YOKE_TRY(yokei_yaml_need(r->yaml, n, what, "latency", "add one, such as latency: 2us", &value));
     YOKE_TRY(number_at(r, n, what, "bandwidth", YOKEI_BANDWIDTH, link_range, &link->bytes_per_second));
+    YOKE_TRY(number_at(r, n, what, "wait", YOKEI_SECONDS, seconds_range, &link->wait));
     return number_at(r, n, what, "latency", YOKEI_SECONDS, seconds_range, &link->seconds);
 }
 

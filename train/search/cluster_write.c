@@ -90,6 +90,7 @@ static void put_cluster(FILE *to, const struct yokei_cluster *c)
         fprintf(to, "  %s: {", c->link[l].name);
         put(to, " bandwidth: ", YOKEI_BANDWIDTH, c->link[l].bytes_per_second);
         put(to, ", latency: ", YOKEI_SECONDS, c->link[l].seconds);
+        if (c->link[l].wait > 0) put(to, ", wait: ", YOKEI_SECONDS, c->link[l].wait);
         fputs(" }\n", to);
     }
     fputs("hosts:\n", to);

@@ -35,7 +35,7 @@ struct row {
     char op[48], dtype[8], limited_by[16];
     double seconds;                  /* 0: the row has no time */
     double flops_per_s, bytes_per_s; /* work and traffic of one op, divided by `seconds` */
-    double count;                    /* of such ops in measured training steps; 0: it was repeated alone */
+    double count; /* of such ops in a second of measured training steps; 0: it was repeated alone */
 };
 struct peaks {
     double of[YOKEI_N_SPEED_TYPES];

@@ -50,8 +50,9 @@ void yokei_places_free(struct yokei_places *p)
 
 static struct yokei_path path_of(const struct yokei_cluster *c, int link)
 {
-    if (link < 0) return (struct yokei_path){ 0, INFINITY };
-    return (struct yokei_path){ c->link[link].seconds, c->link[link].bytes_per_second };
+    if (link < 0) return (struct yokei_path){ 0, INFINITY, 0 };
+    const struct yokei_link *l = &c->link[link];
+    return (struct yokei_path){ l->seconds, l->bytes_per_second, l->wait };
 }
 
 struct yokei_path yokei_path_inside(const struct yokei_cluster *c, const struct yokei_slot_place *slot)

@@ -59,6 +59,7 @@ static inline int yokei_layout_slot(const struct yokei_layout *l, int s, int d)
 /** A path between two devices that share it with others. */
 struct yokei_path {
     double seconds, bytes_per_second;
+    double wait; /* of struct yokei_link */
 };
 /** The link inside a slot. */
 struct yokei_path yokei_path_inside(const struct yokei_cluster *cluster, const struct yokei_slot_place *slot);

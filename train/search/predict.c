@@ -186,7 +186,8 @@ static bool alike(const struct yokei_predicting *w, int a, int b)
                                                        w->hop_sharers[nx->host]),
                                 q = yokei_path_between(c, y, w->hop_sharers[y->host], ny,
                                                        w->hop_sharers[ny->host]);
-        if (p.seconds != q.seconds || p.bytes_per_second != q.bytes_per_second) return false;
+        if (p.seconds != q.seconds || p.bytes_per_second != q.bytes_per_second || p.wait != q.wait)
+            return false;
     }
     return true;
 }
@@ -221,7 +222,7 @@ static double work_of(const struct yokei_predicting *w, int kind, const struct y
     for (int i = 0; i < x->counts->n_calls; i++) {
         const struct yokei_counted_call *call = &x->counts->call[i];
         double together;
-        const double all = yokei_ops_seconds(w->p, kind, &(struct yokei_path){ 0, INFINITY }, 1,
+        const double all = yokei_ops_seconds(w->p, kind, &(struct yokei_path){ 0, INFINITY, 0 }, 1,
                                              x->counts->op + call->first_op, call->n_ops, &together);
         seconds += (all - together) * (call->times + call->again);
     }

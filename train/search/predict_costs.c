@@ -10,7 +10,7 @@
 
 static double together_seconds(const struct yokei_path *inside, int tensor, const struct yokei_op *op)
 {
-    return yokei_ring_seconds(inside, tensor, op->bytes, !strcmp(op->name, "tensor_sum"));
+    return inside->wait + yokei_ring_seconds(inside, tensor, op->bytes, !strcmp(op->name, "tensor_sum"));
 }
 
 double yokei_ops_seconds(const struct yokei_predictor *p, int kind, const struct yokei_path *inside,
@@ -293,7 +293,7 @@ static void cost_of_hops(struct yokei_predicting *w, struct yokei_costs *costs)
                          / (w->l->sequence_parallel ? w->l->tensor : 1);
     for (int line = 0; line < w->n_classes * w->l->pipeline && w->l->pipeline > 1; line++) {
         const struct yokei_path path = hop_path(w, line % w->l->pipeline, w->first_of[line / w->l->pipeline]);
-        costs->hop[line] = (struct yokei_hop){ path.seconds, bytes, path.bytes_per_second };
+        costs->hop[line] = (struct yokei_hop){ path.seconds + path.wait, bytes, path.bytes_per_second };
     }
 }
 

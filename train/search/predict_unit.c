@@ -30,7 +30,7 @@ static yoke_status count_all(yokei_predictor *p, const struct yokei_known_unit *
 /* The least times of the paths of tensor groups on this kind, or the most. */
 static struct yokei_path inside_of(const struct yokei_cluster *c, int kind, int tensor, bool most)
 {
-    struct yokei_path x = { INFINITY, 0 };
+    struct yokei_path x = { INFINITY, 0, 0 };
     for (int h = 0; h < c->n_hosts; h++)
         for (int l = 0; l < c->host[h].n_lists; l++) {
             const struct yokei_host_devices *d = &c->host[h].devices[l];
@@ -43,8 +43,9 @@ static struct yokei_path inside_of(const struct yokei_cluster *c, int kind, int 
             x.bytes_per_second = first  ? link->bytes_per_second
                                  : most ? fmin(x.bytes_per_second, link->bytes_per_second)
                                         : fmax(x.bytes_per_second, link->bytes_per_second);
+            x.wait = first ? link->wait : most ? fmax(x.wait, link->wait) : fmin(x.wait, link->wait);
         }
-    if (isinf(x.seconds)) x = (struct yokei_path){ 0, INFINITY };
+    if (isinf(x.seconds)) x = (struct yokei_path){ 0, INFINITY, 0 };
     return x;
 }
 
