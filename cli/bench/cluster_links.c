@@ -96,7 +96,8 @@ static yoke_status measure_sum_between(const struct group *g, double *seconds_ou
 {
     double with[SAMPLES], without[SAMPLES], one;
     for (int i = 0; i < 2; i++) YOKE_TRY(time_products(g, true, 1, &one));
-    const int n = (int)fmin(100, fmax(8, ceil(g->sample / fmax(one, 1e-9))));
+    /* longer than the pauses of a rank whose time is limited */
+    const int n = (int)fmin(1000, fmax(8, ceil(8 * g->sample / fmax(one, 1e-9))));
     for (int i = 0; i < SAMPLES; i++) {
         YOKE_TRY(time_products(g, true, n, &with[i]));
         YOKE_TRY(time_products(g, false, n, &without[i]));

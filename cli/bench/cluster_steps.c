@@ -5,14 +5,15 @@
  * each rank trains small models without the other ranks, and measures its steps twice:
  *
  *   op by op    The trainer's profiler measures each op with the caches as the op before it has left them. A
- *               row has the ops of one name and about one size. Its time is the first quartile. Ops that a
- *               rank stands still in are longer, and do not count here.
+ *               row has the ops of one name and one size. Its time is the first quartile. Ops in which the
+ *               rank stands still take longer, and do not count here.
  *   as a whole  The steps run as in a training: ops are queued, and threads of the rank wait for them.
  *
  * A step of n ops, whose rows say S seconds, takes the time x S + y n. x is above 1 if the rank stands still
- * at times, or if other work of the rank needs its cores. y is what a launch adds, and it is negative if the
- * profiler has waited longer for an op than a step does. x and y are found from all steps by least squares of
- * the relative errors. Each row gets the time that it takes by them, so that its steps add up.
+ * at times, or if other work of the rank needs its cores. y is what a launch adds. It is negative if the
+ * profiler has waited longer for an op than a step does. A device that runs each call before it returns has
+ * no launches, so y is 0. x and y are found from all steps by least squares of the relative errors. Each row
+ * gets the time that it takes by them, so that its steps add up.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -241,10 +242,10 @@ static double find_slowdown(const struct steps *s)
 }
 
 /* Returns x. */
-static double finish(struct steps *s)
+static double finish(struct steps *s, bool is_eager)
 {
     rate_rows(s);
-    const double launch = find_launch(s);
+    const double launch = is_eager ? 0 : find_launch(s);
     for (int i = 0; i < s->n_rows; i++)
         if (!is_long(&s->op[i]))
             s->op[i].seconds = fmax(s->op[i].seconds + launch, LEAST_OP * s->op[i].seconds);
@@ -307,7 +308,8 @@ yoke_status bench_cluster_steps(const struct bench_cluster *b, double budget, st
             else
                 status = yoke_barrier(b->control, NULL);
         }
-        if (!status && s.run > 0) rank_out->slowdown = fmax(rank_out->slowdown, finish(&s));
+        if (!status && s.run > 0)
+            rank_out->slowdown = fmax(rank_out->slowdown, finish(&s, yokei_is_eager(b->device)));
     }
     if (!(rank_out->slowdown > 0)) rank_out->slowdown = 1;
     free(rows);

@@ -129,6 +129,43 @@ static void pauses(void **state)
     assert_true(yokei_measured_seconds(&ranks[1], &times[N_OPS + 1]) == 2.5 * times[N_OPS + 1].seconds);
 }
 
+static double seconds_of(int class, double flops, double bytes)
+{
+    return yokei_op_seconds(&cluster.kind[0].speed[YOKEI_SPEED_F32][class], flops, bytes);
+}
+
+static void assert_close(double value, double wanted)
+{
+    assert_true(value > 0.999999 * wanted && value < 1.000001 * wanted);
+}
+
+/*
+ * Ops of training steps replace smaller and alike ops that were repeated alone. They have their pauses already.
+ * All ops of a class in the steps take their measured time together, although the rates of alike products are
+ * medians. Larger ops that were repeated alone remain.
+ */
+static void training_steps(void **state)
+{
+    (void)state;
+    plant(0, "host", 0, 1);
+    ranks[0].slowdown = 3;
+    times[0].seconds *= 2.0, times[0].count = 10; /* of 1e8 FLOPs, where a product of 1e9 FLOPs remains */
+    times[2].seconds *= 1.5, times[2].count = 10;
+    times[6].seconds *= 4.0, times[6].count = 10; /* gelu_backward replaces gelu_forward and the norm */
+    assert_true(yokei_measured_seconds(&ranks[0], &times[0]) == times[0].seconds);
+    ranks[0].slowdown = 1;
+    make(1);
+    assert_close(seconds_of(YOKEI_CLASS_GEMM, 1e8, 1e5), 2e-3);
+    assert_close(seconds_of(YOKEI_CLASS_GEMM, 1e9, 1e6), 1e-2);
+    assert_close(seconds_of(YOKEI_CLASS_ATTENTION, 1e8, 1e5), 1.5e-3);
+    assert_close(seconds_of(YOKEI_CLASS_OTHER, 1e6, 1e7), 4e-3);
+    /* two sizes of one group: their median is wrong for both, and their sum is right */
+    times[1] = times[0], times[1].flops = 1.5e8, times[1].seconds = 4e-3, times[1].count = 30;
+    make(1);
+    assert_close(10 * seconds_of(YOKEI_CLASS_GEMM, 1e8, 1e5) + 30 * seconds_of(YOKEI_CLASS_GEMM, 1.5e8, 1e5),
+                 10 * 2e-3 + 30 * 4e-3);
+}
+
 /* The tolerance is a limit on both sides, and it is raised if there would be too many kinds. */
 static void tolerances(void **state)
 {
@@ -218,6 +255,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slow_rank),      cmocka_unit_test(pauses), cmocka_unit_test(tolerances),
         cmocka_unit_test(shared_devices), cmocka_unit_test(hosts),  cmocka_unit_test(refusals),
+        cmocka_unit_test(training_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,7 +48,8 @@ static void draw_cluster(struct yokei_cluster *c, double memory)
     *c = (struct yokei_cluster){ .name = "drawn", .n_kinds = 1 + draw(2), .n_links = 2 };
     for (int k = 0; k < c->n_kinds; k++) draw_kind(&c->kind[k], k, memory);
     for (int l = 0; l < 2; l++)
-        c->link[l] = (struct yokei_link){ "link", 1e8 * draw_factor(100), draw(2) ? 1e-6 : 0 };
+        c->link[l] = (struct yokei_link){ "link", 1e8 * draw_factor(100), draw(2) ? 1e-6 : 0,
+                                          draw(2) ? 2e-6 : 0 };
     c->n_hosts = c->n_kinds;
     for (int h = 0; h < c->n_hosts; h++) {
         c->host[h] = (struct yokei_cluster_host){

@@ -39,7 +39,7 @@ struct yokei_op_time {
 /**
  * The same from times in memory. `what` begins the errors. Arithmetic limits a product if its FLOPs at the
  * fastest rate of the list take longer than its bytes at the fastest rate of an op of class OTHER. Ops of
- * training steps replace ops of about the same work that were repeated alone, and the speeds of each class are
+ * training steps replace ops of less or about the same work that were repeated alone, and the speeds of each class are
  * such that all of its ops in these steps take the measured time together.
  */
 yoke_status yokei_kernel_fit(const char *what, const struct yokei_op_time *times, int n,

@@ -14,7 +14,7 @@
  * s and w of the class OTHER hold for these two classes too.
  *
  * yoke bench cluster also has rows of ops in training steps, and their number in these steps. They replace
- * rows of about the same work that were repeated alone. In the end the speeds of each class are multiplied by
+ * rows of less or about the same work that were repeated alone. In the end the speeds of each class are multiplied by
  * a factor, so that the ops of the steps take their measured time together.
  *
  * AdamW is measured in f32 alone, because its masters are f32 in every precision. So the class OPTIMIZER
@@ -91,20 +91,15 @@ static double work_of(const struct row *row, enum which which)
     return (which == BYTES ? row->bytes_per_s : row->flops_per_s) * row->seconds;
 }
 
-/* The range of the work of a class's ops in training steps, with a factor of 2 on both sides. */
-struct range {
-    double least, most;
-};
-
-static struct range range_of_steps(const struct file *file, int class, int type, enum which which)
+/* Twice the most work of a class's ops in training steps; 0: it has none. */
+static double most_of_steps(const struct file *file, int class, int type, enum which which)
 {
-    struct range r = { INFINITY, 0 };
+    double most = 0;
     for (int64_t i = 0; i < file->n_rows; i++) {
-        const double work = work_of(&file->rows[i], which);
-        if (!is_of(&file->rows[i], class, type) || !(file->rows[i].count > 0)) continue;
-        r.least = fmin(r.least, work / 2), r.most = fmax(r.most, 2 * work);
+        if (is_of(&file->rows[i], class, type) && file->rows[i].count > 0)
+            most = fmax(most, 2 * work_of(&file->rows[i], which));
     }
-    return r;
+    return most;
 }
 
 /* Ops of a class, by their bytes or their FLOPs, in ascending order. */
@@ -127,7 +122,7 @@ static int by_work(const void *a, const void *b) { return yokei_by_value(a, b); 
 static yoke_status points_of(const struct file *file, int class, int type, enum which which,
                              struct points *out)
 {
-    const struct range steps = range_of_steps(file, class, type, which);
+    const double most = most_of_steps(file, class, type, which);
     int n = 0;
     for (int64_t i = 0; i < file->n_rows; i++) n += is_of(&file->rows[i], class, type);
     *out = (struct points){ .point = calloc((size_t)n + 1, sizeof *out->point),
@@ -140,7 +135,7 @@ static yoke_status points_of(const struct file *file, int class, int type, enum 
         const struct row *row = &file->rows[i];
         const double work = work_of(row, which);
         if (!is_of(row, class, type) || work < 1) continue;
-        if (!(row->count > 0) && work > steps.least && work < steps.most) continue;
+        if (!(row->count > 0) && work < most) continue;
         if (which == ARITHMETIC && strcmp(row->limited_by, "arithmetic") != 0) continue;
         out->point[out->n].work = work, out->point[out->n++].seconds = row->seconds;
     }
