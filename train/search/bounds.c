@@ -268,7 +268,7 @@ double yokei_bound_hop(const struct yokei_predict_config *c, const struct yokei_
         c->cluster, &slots[yokei_layout_slot(l, s, replica)], l->tensor,
         &slots[yokei_layout_slot(l, (s + 1) % l->pipeline, replica)], l->tensor);
     *bytes_seconds = bytes / path.bytes_per_second;
-    return path.seconds + *bytes_seconds;
+    return path.seconds + path.wait + *bytes_seconds;
 }
 
 /* The same for the replica with the least time. */
