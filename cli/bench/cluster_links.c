@@ -2,7 +2,7 @@
 /*
  * The links of a cluster. The ranks that use a link together form a group, and all groups of a kind work at
  * the same time. Each group exchanges messages in a ring, as pipeline stages do, and sums, as replicas do,
- * both in the memory of the ranks' devices. The planner has one latency, one rate and one wait for both of them:
+ * both in the memory of the ranks' devices. The planner has one latency, one rate and one wait for both:
  *
  *   latency    the longer one of two times: of a message of 64 bytes, and of each of the 2 (n - 1) steps of a
  *              small sum

@@ -140,9 +140,9 @@ static void assert_close(double value, double wanted)
 }
 
 /*
- * Ops of training steps replace smaller and alike ops that were repeated alone. They have their pauses already.
- * All ops of a class in the steps take their measured time together, although the rates of alike products are
- * medians. Larger ops that were repeated alone remain.
+ * Ops of training steps replace smaller and alike ops that were repeated alone. They already have pauses.
+ * All ops of a class in the steps take their measured time together, although the rates of alike products
+ * are medians. Larger ops that were repeated alone remain.
  */
 static void training_steps(void **state)
 {

@@ -33,14 +33,14 @@ yoke_status yokei_kernel_speeds(const char *path, struct yokei_device_kind *kind
 struct yokei_op_time {
     char op[48], dtype[8];
     double seconds, flops, bytes;
-    /* of such ops in a second of each kind of training steps that was measured; 0: the op was repeated alone */
+    /* of such ops in a second of each kind of measured training steps; 0: the op was repeated alone */
     double count;
 };
 /**
  * The same from times in memory. `what` begins the errors. Arithmetic limits a product if its FLOPs at the
  * fastest rate of the list take longer than its bytes at the fastest rate of an op of class OTHER. Ops of
- * training steps replace ops of less or about the same work that were repeated alone, and the speeds of each class are
- * such that all of its ops in these steps take the measured time together.
+ * training steps replace ops of less or about the same work that were repeated alone. All ops of a class in
+ * these steps take the measured time together.
  */
 yoke_status yokei_kernel_fit(const char *what, const struct yokei_op_time *times, int n,
                              struct yokei_device_kind *kind);

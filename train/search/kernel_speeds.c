@@ -14,8 +14,8 @@
  * s and w of the class OTHER hold for these two classes too.
  *
  * yoke bench cluster also has rows of ops in training steps, and their number in these steps. They replace
- * rows of less or about the same work that were repeated alone. In the end the speeds of each class are multiplied by
- * a factor, so that the ops of the steps take their measured time together.
+ * rows of less or about the same work that were repeated alone. In the end the speeds of each class are
+ * multiplied by a factor, so that the ops of the steps take their measured time together.
  *
  * AdamW is measured in f32 alone, because its masters are f32 in every precision. So the class OPTIMIZER
  * has the rows of f32 in every precision.
