@@ -83,6 +83,7 @@ static void check_bounds(struct brute *b, const struct yokei_layout *l, const in
     int used[YOKEI_MOST_KINDS] = { 0 };
     double work, optimizer, shares, mesh;
     assert_ok(yokei_places_create(b->config->cluster, l->tensor, l->kind, l->n_kinds, &places));
+    assert_ok(yokei_places_share(&places, l));
     for (int i = 0; i < l->data * l->pipeline; i++)
         for (int k = 0; k < l->n_kinds; k++) used[k] += places.slot[i].kind == l->kind[k];
     assert_ok(yokei_bound_cuts(b->predictor, b->config, l, &b->sizes, places.slot, false, &problem));

@@ -191,18 +191,34 @@ yoke_status yokei_stash_of_block(const struct yokei_predict_config *c, const str
 
 /* ---- the bounds of a layout ---- */
 
+static void order_of(const struct yokei_layout *l, int s, int m, struct yokei_schedule_order *out)
+{
+    const struct yokei_pipeline shape = {
+        .kind = l->schedule, .n_stages = l->pipeline, .n_chunks = l->chunks, .n_micro_batches = m
+    };
+    yokei_schedule_order(&shape, s, out);
+}
+
 /*
  * The micro-batches whose stashes of a stage are in memory at the end of its warm-up. Those of one of v
  * chunks count 1 / v each.
  */
 static double held(const struct yokei_layout *l, int s, int m)
 {
-    const struct yokei_pipeline shape = {
-        .kind = l->schedule, .n_stages = l->pipeline, .n_chunks = l->chunks, .n_micro_batches = m
-    };
     struct yokei_schedule_order order;
-    yokei_schedule_order(&shape, s, &order);
+    order_of(l, s, m, &order);
     return (double)YOKE_MIN(order.warm_up + 1, m * l->chunks) / l->chunks;
+}
+
+/* The messages for which a stage waits between its first and its last pass, by (5). */
+static void count_waits(const struct yokei_layout *l, int s, int m, int *forward, int *backward)
+{
+    struct yokei_schedule_order order;
+    const bool last = s == l->pipeline - 1;
+    order_of(l, s, m, &order);
+    *forward = s == 0 ? 0 : l->chunks == 1 ? m - 1 : YOKE_MIN(order.warm_up, m * l->chunks - 1);
+    *backward = last || l->recompute ? 0 : l->chunks == 1 ? m : order.warm_up;
+    if (l->schedule == YOKEI_PIPELINE_NAIVE) *forward = *backward = 0; /* (2) counts them */
 }
 
 /*
@@ -252,7 +268,9 @@ double yokei_bound_byte(const struct yokei_predict_config *c, const struct yokei
                                       *b = &slots[yokei_layout_slot(l, s, d)];
         if (a->host == b->host) continue;
         n_hosts++;
-        slowest = fmin(slowest, yokei_path_between(c->cluster, a, l->tensor, b, l->tensor).bytes_per_second);
+        slowest = fmin(slowest, yokei_path_between(c->cluster, a, YOKE_MAX(a->sum_sharers, l->tensor), b,
+                                                   YOKE_MAX(b->sum_sharers, l->tensor))
+                                    .bytes_per_second);
     }
     return 2 * (1 - 1.0 / n_hosts) / slowest / (l->zero ? 2 : 1);
 }
@@ -264,9 +282,10 @@ double yokei_bound_hop(const struct yokei_predict_config *c, const struct yokei_
     const double bytes = (double)(l->micro_batch * c->sequence)
                          * (double)model->layer[model->before + model->per_block - 1]->out
                          * (double)yoke_dtype_bytes(c->precision) / (l->sequence_parallel ? l->tensor : 1);
+    const struct yokei_slot_place *from = &slots[yokei_layout_slot(l, s, replica)],
+                                  *to = &slots[yokei_layout_slot(l, (s + 1) % l->pipeline, replica)];
     const struct yokei_path path = yokei_path_between(
-        c->cluster, &slots[yokei_layout_slot(l, s, replica)], l->tensor,
-        &slots[yokei_layout_slot(l, (s + 1) % l->pipeline, replica)], l->tensor);
+        c->cluster, from, YOKE_MAX(from->hop_sharers, l->tensor), to, YOKE_MAX(to->hop_sharers, l->tensor));
     *bytes_seconds = bytes / path.bytes_per_second;
     return path.seconds + path.wait + *bytes_seconds;
 }
@@ -304,18 +323,19 @@ yoke_status yokei_bound_cuts(yokei_predictor *p, const struct yokei_predict_conf
                                        .adds = l->schedule == YOKEI_PIPELINE_NAIVE && l->pipeline > 1 };
     out->forward = out->adds ? 0 : sends_early ? 1 : 0.5; /* of a hop */
     double hop_before = 0;
-    const bool waits = l->chunks == 1 && !out->adds; /* for each message, by (5) */
     for (int s = 0; s < l->pipeline; s++) {
         struct yokei_unit u;
         double have;
         bool mixed;
+        int forward, backward;
         YOKE_TRY(stage_of(p, c, l, slots, s, slowest, &u, &have, &mixed));
         struct yokei_cut_stage *k = &out->stage[s];
         const bool first = s == 0, last = s == l->pipeline - 1;
         const double block = all(&u.block);
         k->time = (first ? all(&u.before) : 0) + (last ? all(&u.after) : 0);
         k->time_block = block;
-        k->time += hop_before * (m - 1) / m;
+        count_waits(l, s, m, &forward, &backward);
+        k->time += hop_before * forward / m;
         k->fill = first ? chain(&u.before, sends_early) : 0;
         k->fill_block = chain(&u.block, sends_early) / l->chunks;
         out->forward = fmin(out->forward, part_of_forward(&u.block, sends_early));
@@ -324,15 +344,18 @@ yoke_status yokei_bound_cuts(yokei_predictor *p, const struct yokei_predict_conf
             double bytes_seconds;
             const double hop = hop_seconds(c, l, slots, s, &bytes_seconds);
             k->fill += (sends_early ? 1 : 2) * hop;
-            if (waits) k->time += l->recompute ? 0 : hop;
-            if (waits) hop_before = hop;
+            k->time += hop * backward / m;
+            hop_before = hop;
             /* with chunks the last stage sends one chunk less */
             const double n_messages = m * (double)(l->chunks - last);
             out->floor = fmax(out->floor, n_messages * bytes_seconds);
         }
         const double per_element = 4 / (double)l->tensor * yokei_bound_byte(c, l, slots, s);
-        k->end = -back(&u.before) * first - back(&u.after) * last;
-        k->end_block = (sizes->matrices[1] + sizes->vectors[1]) * per_element - back(&u.block);
+        k->end = -yokei_bound_back(l, s, &u.before) * first
+                 - (l->chunks == 1 ? yokei_bound_back(l, s, &u.after) * last : 0)
+                 - yokei_bound_back(l, s, &u.block) * (l->chunks - 1) / l->chunks;
+        k->end_block = (sizes->matrices[1] + sizes->vectors[1]) * per_element
+                       - yokei_bound_back(l, s, &u.block) / l->chunks;
         k->have = have;
         for (int part = 0; part < 3; part += 2)
             if (part ? last : first)

@@ -14,11 +14,13 @@
  *     + W_j, X >= sum_{j < s} C_j + m T_s. With a schedule that sends early, C_j = F_j. With v chunks C_j is
  *     that of chunk 0, which comes first in F and last in B, and which has at least 1 / v of the blocks.
  *     naive: one micro-batch at a time, so X >= m sum_j (F_j + B_j + W_j).
- * (3) Sums. The sums of a stage's gradients begin at the earliest when its last backward pass begins. They
- *     carry S bytes one after the other. Between H hosts, each host sends 2 (H - 1) / H S bytes or more to
- *     the others (Patarasuk and Yuan 2009), and half of it if only slices are summed. The tensor ranks of
- *     the stage share the host's links. Stage s begins only after the first F of the stages before it, so X
- *     >= sum_{j < s} F_j + m T_s - (B_s + W_s + R_s) + the time of these bytes.
+ * (3) Sums. The sums of a stage's gradients begin at the earliest when its last backward pass begins, which
+ *     is that of chunk 0 with (n + v - 1) / v of n blocks at most. With a schedule that sends early they
+ *     begin after the B of it, but on the first stage. They carry S bytes one after the other. Between H
+ *     hosts, each host sends 2 (H - 1) / H S bytes or more to the others (Patarasuk and Yuan 2009), and half
+ *     of it if only slices are summed. All ranks that yokei_count_sharers counts share the host's links.
+ *     Stage s begins only after the first F of the stages before it, so X >= sum_{j < s} F_j + m T_s - (B_s
+ *     + W_s + R_s of that pass) + the time of these bytes.
  * (4) The optimizer. All stages meet at AGREE, and AdamW of a stage follows. So its time comes on top. With
  *     ZeRO-1 the weights of each stage are gathered one after the other. Their bytes go between the hosts as
  *     half of an all_reduce would send them. A stage takes g_s for the gathers of a block, and within Y
@@ -28,7 +30,9 @@
  *     hop carries m v messages in each direction, one after the other, so X >= m v bytes / rate. With one
  *     chunk a receive is posted when the pass before it is done, and only then its message begins. So a
  *     stage waits for each message but the first: T_s grows by the latency and the bytes of a hop, for F on
- *     all stages but the first, and for B on all but the last. With recomputation R may hide that of B.
+ *     all stages but the first, and for B on all but the last. With v chunks a receive is posted one pass
+ *     early. So the stage waits where no pass comes between: in each F of the warm-up but the first, in the
+ *     F after it, and in as many B at the end. With recomputation R may hide the message of B.
  * (6) Bubble. The bubble of a layout is the mean idle fraction of its stages in X, the longest span of a
  *     stage from its first pass to its last one. If the stages send after W, the first stage begins first
  *     and ends last, so by (2) and (5) it spans sum_{j < s} C_j + m T_s and the messages for every s. With

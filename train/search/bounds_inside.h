@@ -21,6 +21,16 @@ static inline double part_of_forward(const struct yokei_layer_seconds *x, bool s
 
 static inline double back(const struct yokei_layer_seconds *x) { return x->B + x->W + x->R; }
 
+/*
+ * How long before the end of the last pass the sums of a layer can begin, by (3). W alone may be left if B was
+ * sent early.
+ */
+static inline double yokei_bound_back(const struct yokei_layout *l, int s,
+                                      const struct yokei_layer_seconds *x)
+{
+    return l->schedule == YOKEI_PIPELINE_ZB_H1 && s > 0 ? x->W : back(x);
+}
+
 /** The least seconds for each byte of a stage's gradients, by the bound (3). */
 double yokei_bound_byte(const struct yokei_predict_config *config, const struct yokei_layout *layout,
                         const struct yokei_slot_place *slots, int stage);

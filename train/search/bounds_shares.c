@@ -35,9 +35,11 @@ static yoke_status measure_alike(yokei_predictor *p, const struct yokei_predict_
                                     slots[yokei_layout_slot(l, s, x->first)].kind, &u));
         base[s] = (s == 0 ? all(&u.before) : 0) + (s == l->pipeline - 1 ? all(&u.after) : 0);
         cost[s] = x->block[s] = all(&u.block);
+        /* chunk 0 has at most this part of n blocks, because n >= chunks */
+        const double part = (2.0 * l->chunks - 1) / (l->chunks * l->chunks);
         x->end[s] = 4 * (sizes->matrices[1] + sizes->vectors[1]) / l->tensor
                         * yokei_bound_byte(c, l, slots, s)
-                    - back(&u.block);
+                    - part * yokei_bound_back(l, s, &u.block);
         x->forward = fmin(x->forward, u.block.F / l->chunks);
         x->fill = fmin(x->fill, chain(&u.block, sends_early) / l->chunks);
     }

@@ -23,8 +23,11 @@ static void list_kind(const struct yokei_cluster *c, int tensor, int kind, struc
             for (int l = 0; l < c->host[h].n_lists; l++) {
                 const struct yokei_host_devices *d = &c->host[h].devices[l];
                 for (int i = 0; d->kind == kind && i < d->n / tensor; i++)
-                    p->slot[p->n_slots++] = (struct yokei_slot_place){ (int16_t)h, (int16_t)l,
-                                                                       first_host + copy, i * tensor, kind };
+                    p->slot[p->n_slots++] = (struct yokei_slot_place){ .entry = (int16_t)h,
+                                                                       .list = (int16_t)l,
+                                                                       .host = first_host + copy,
+                                                                       .first = i * tensor,
+                                                                       .kind = kind };
             }
 }
 
@@ -46,6 +49,52 @@ void yokei_places_free(struct yokei_places *p)
 {
     free(p->slot);
     *p = (struct yokei_places){ 0 };
+}
+
+/* Whether the replicas of a stage lie on several hosts. */
+static bool spans_hosts(const struct yokei_layout *l, const struct yokei_slot_place *slots, int s)
+{
+    for (int d = 1; d < l->data; d++)
+        if (slots[yokei_layout_slot(l, s, d)].host != slots[yokei_layout_slot(l, s, 0)].host) return true;
+    return false;
+}
+
+yoke_status yokei_count_sharers(const struct yokei_layout *l, const struct yokei_slot_place *slots,
+                                int n_hosts, int *hop, int *sum)
+{
+    const size_t n = (size_t)n_hosts;
+    int *seen = calloc(2 * n, sizeof *seen),
+        *received = seen + n; /* seen: the last stage of a host, plus 1 */
+    if (!seen) return yoke_fail(YOKE_ENOMEM, "planning: no host memory for %zu hosts", n);
+    for (int s = 0; s < l->pipeline; s++) {
+        const bool spans = spans_hosts(l, slots, s);
+        for (int d = 0; d < l->data; d++) {
+            const int host = slots[yokei_layout_slot(l, s, d)].host,
+                      next = slots[yokei_layout_slot(l, (s + 1) % l->pipeline, d)].host;
+            if ((s + 1 < l->pipeline || l->chunks > 1) && next != host)
+                hop[host] += l->tensor, received[next] += l->tensor;
+            if (spans && seen[host] != s + 1) sum[host] += l->tensor;
+            seen[host] = s + 1;
+        }
+    }
+    /* a link carries both directions at once */
+    for (size_t i = 0; i < n; i++) hop[i] = YOKE_MAX(hop[i], received[i]);
+    free(seen);
+    return YOKE_OK;
+}
+
+yoke_status yokei_places_share(struct yokei_places *p, const struct yokei_layout *l)
+{
+    const size_t n = (size_t)p->n_hosts;
+    int *hop = calloc(2 * n, sizeof *hop), *sum = hop + n;
+    yoke_status status = hop ? yokei_count_sharers(l, p->slot, p->n_hosts, hop, sum)
+                             : yoke_fail(YOKE_ENOMEM, "planning: no host memory for %zu hosts", n);
+    for (int i = 0; i < l->data * l->pipeline && !status; i++) {
+        p->slot[i].hop_sharers = hop[p->slot[i].host];
+        p->slot[i].sum_sharers = sum[p->slot[i].host];
+    }
+    free(hop);
+    return status;
 }
 
 static struct yokei_path path_of(const struct yokei_cluster *c, int link)

@@ -37,6 +37,8 @@ struct yokei_slot_place {
     int host;            /* number of the host among all hosts */
     int first;           /* number of the first device within the list */
     int kind;
+    /* the numbers that yokei_places_share counts for its host; 0: they are not counted */
+    int hop_sharers, sum_sharers;
 };
 
 /** The slots of a layout. Free them with free(). */
@@ -55,6 +57,15 @@ static inline int yokei_layout_slot(const struct yokei_layout *l, int s, int d)
 {
     return l->by_replica ? d * l->pipeline + s : s * l->data + d;
 }
+
+/**
+ * Count the ranks that send through the links of each host to others, in messages between stages and in sums
+ * of gradients. All of them are taken to send at once. hop_out and sum_out: [n_hosts], 0 before.
+ */
+yoke_status yokei_count_sharers(const struct yokei_layout *layout, const struct yokei_slot_place *slots,
+                                int n_hosts, int *hop_out, int *sum_out);
+/** Note these numbers in the slots that the layout uses. */
+yoke_status yokei_places_share(struct yokei_places *places, const struct yokei_layout *layout);
 
 /** A path between two devices that share it with others. */
 struct yokei_path {

@@ -133,7 +133,11 @@ static yoke_status begin(struct yokei_predicting *w)
     config.zero = l->zero;
     config.shares = w->shares;
     w->config = config;
-    return yokei_count_sharers(w);
+    w->hop_sharers = calloc((size_t)w->places.n_hosts, sizeof *w->hop_sharers);
+    w->sum_sharers = calloc((size_t)w->places.n_hosts, sizeof *w->sum_sharers);
+    if (!w->hop_sharers || !w->sum_sharers)
+        return yoke_fail(YOKE_ENOMEM, "planning: no host memory for %d hosts", w->places.n_hosts);
+    return yokei_count_sharers(l, w->places.slot, w->places.n_hosts, w->hop_sharers, w->sum_sharers);
 }
 
 /* The time of a micro-batch on the slowest stage of each replica, from the units. */

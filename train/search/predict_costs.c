@@ -36,40 +36,6 @@ static const struct yokei_slot_place *slot_of(const struct yokei_predicting *w, 
     return &w->places.slot[yokei_layout_slot(w->l, s, d)];
 }
 
-/* Whether the replicas of a stage lie on several hosts. */
-static bool spans_hosts(const struct yokei_predicting *w, int s)
-{
-    for (int d = 1; d < w->l->data; d++)
-        if (slot_of(w, s, d)->host != slot_of(w, s, 0)->host) return true;
-    return false;
-}
-
-yoke_status yokei_count_sharers(struct yokei_predicting *w)
-{
-    const struct yokei_layout *l = w->l;
-    const size_t n = (size_t)w->places.n_hosts;
-    int *seen = calloc(n, sizeof *seen); /* the stage that counted a host last, plus 1 */
-    int *received = calloc(n, sizeof *received);
-    w->hop_sharers = calloc(n, sizeof *w->hop_sharers);
-    w->sum_sharers = calloc(n, sizeof *w->sum_sharers);
-    const bool enough = seen && received && w->hop_sharers && w->sum_sharers;
-    for (int s = 0; enough && s < l->pipeline; s++) {
-        const bool spans = spans_hosts(w, s);
-        for (int d = 0; d < l->data; d++) {
-            const int host = slot_of(w, s, d)->host, next = slot_of(w, (s + 1) % l->pipeline, d)->host;
-            if ((s + 1 < l->pipeline || l->chunks > 1) && next != host)
-                w->hop_sharers[host] += l->tensor, received[next] += l->tensor;
-            if (spans && seen[host] != s + 1) w->sum_sharers[host] += l->tensor;
-            seen[host] = s + 1;
-        }
-    }
-    /* a link carries both directions at once */
-    for (size_t i = 0; enough && i < n; i++) w->hop_sharers[i] = YOKE_MAX(w->hop_sharers[i], received[i]);
-    free(seen);
-    free(received);
-    return enough ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "planning: no host memory for %zu hosts", n);
-}
-
 static struct yokei_path hop_path(const struct yokei_predicting *w, int s, int d)
 {
     const struct yokei_slot_place *a = slot_of(w, s, d), *b = slot_of(w, (s + 1) % w->l->pipeline, d);

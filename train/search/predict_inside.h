@@ -56,7 +56,5 @@ double yokei_ops_seconds(const struct yokei_predictor *p, int kind, const struct
                          int tensor, const struct yokei_op *ops, int n, double *together_out);
 /** The costs of all lines. Free them with yokei_costs_free, also after an error. */
 yoke_status yokei_predict_costs(struct yokei_predicting *w, struct yokei_costs *costs_out);
-/** The number of ranks that send through the links of each host, for messages and for sums. */
-yoke_status yokei_count_sharers(struct yokei_predicting *w);
 
 #endif

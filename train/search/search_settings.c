@@ -45,7 +45,10 @@ static bool can_deal(const struct yokei_searching *s, const struct yokei_layout 
 static yoke_status places_of(const struct yokei_searching *s, const struct yokei_layout *l,
                              struct yokei_places *out)
 {
-    return yokei_places_create(s->config->predict.cluster, l->tensor, l->kind, l->n_kinds, out);
+    YOKE_TRY(yokei_places_create(s->config->predict.cluster, l->tensor, l->kind, l->n_kinds, out));
+    const yoke_status status = yokei_places_share(out, l);
+    if (status) yokei_places_free(out);
+    return status;
 }
 
 static void count_slots(const struct yokei_layout *l, const struct yokei_places *p, int *used)
