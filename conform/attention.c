@@ -81,6 +81,8 @@ static const struct shape shapes[] = {
     { 1, 270, 1, 1, 8, true, true, 1, .p = 0.1f },
     { 1, 150, 1, 1, 16, true, false, 1, NANS, IN_KV },
     { 1, 150, 1, 1, 16, true, false, 1, NANS, IN_Q },
+    { 1, 70, 2, 1, 80, true, false, 1, .p = 0.1f },
+    { 1, 130, 1, 1, 100, true, true, 1 },
 };
 
 static struct shape shape_of(const struct trial *t)

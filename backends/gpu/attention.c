@@ -63,7 +63,9 @@ static const struct mma *mma_for(int64_t D)
     return s;
 }
 
-/* The bytes of local memory of the team body: lines of 64 floats for the rows, and for two blocks of columns. */
+/*
+ * The bytes of local memory of the team body: lines of 64 floats for the rows, and for two blocks of columns.
+ */
 static size_t local_bytes(const struct blocks *b)
 {
     return 64 * sizeof(float) * (size_t)(b->rows + 2 * b->columns);
@@ -96,8 +98,8 @@ const char *yokei_gpu_attention_variant(const yoke_device *device, int index)
 }
 
 /*
- * Choose the body by B T H D and T, see yokei_variant. `D` is that of the call, whose type decides too whether
- * the matrix units can do it.
+ * Choose the body by B T H D and T, see yokei_variant. `dtype` and `D` are those of the call. They decide
+ * whether the matrix units can do it.
  */
 static const struct yokei_gpu_body *choose_attention(const yoke_device *device, const struct yokei_call *call,
                                                      yoke_dtype dtype, int64_t D)

@@ -6,8 +6,9 @@
 #include "backends/gpu/families.h"
 
 /**
- * A body. MR, NV: a tile has MR rows and NV vectors of W elements. mma: it needs `multiplies_squares`. Only gemm uses the other fields. panels:
- * the most panels of a block. BM to TN: the sizes of a team's block, and the sizes per work-item.
+ * A body. MR, NV: a tile has MR rows and NV vectors of W elements. mma: it needs `multiplies_squares`. Only
+ * gemm uses the other fields. panels: the most panels of a block. BM to TN: the sizes of a team's block, and
+ * the sizes per work-item.
  */
 struct yokei_gpu_body {
     const char *name;

@@ -128,8 +128,8 @@ struct ptx_instruction {
     ptx_operand a, b, c, e;    /* sources */
     ptx_operand guard;
     /*
-     * of a memory access; of lop3 the table; of mma the index into ptx_kernel.products; of cp.async.wait_group
-     * the groups that may be pending, or -1 for cp.async.wait_all
+     * of a memory access; of lop3 the table; of mma the index into ptx_kernel.products; of
+     * cp.async.wait_group the groups that may be pending, or -1 for cp.async.wait_all
      */
     int64_t offset;
     int32_t target;          /* of a branch; of cp.async the offset of the address in shared memory */

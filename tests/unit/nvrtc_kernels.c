@@ -21,8 +21,11 @@ static const struct {
     const char *kernel;
     int bytes;
 } spills[] = {
-    { "bias_partial", 4 }, { "gelu_backward", 8 }, { "gelu_erf_backward", 8 }, { "gelu_erf_forward", 8 },
-    { "gemm_team", 4 },    { "rope", 16 },         { "xent_forward", 12 },     { "xent_join", 8 },
+    { "attention_dkv_mma", 16 }, { "attention_forward_mma", 4 },
+    { "bias_partial", 4 },       { "gelu_backward", 8 },
+    { "gelu_erf_backward", 8 },  { "gelu_erf_forward", 8 },
+    { "gemm_team", 4 },          { "rope", 16 },
+    { "xent_forward", 12 },      { "xent_join", 8 },
 };
 
 static int most_spill(const char *kernel)

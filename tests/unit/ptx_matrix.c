@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The matrix instructions of the PTX executor, ldmatrix and mma, and the copies that do not wait, cp.async. */
+/* Of the PTX executor: the matrix instructions ldmatrix and mma, and cp.async, which does not wait. */
 #include "tests/unit/ptx_world.h"
 
 #include <math.h>
@@ -143,55 +143,54 @@ static void test_multiply(void **state)
 
 /* ---- faults ---- */
 
+static const struct {
+    const char *body;
+    enum kernel_error error; /* KERNEL_OK: the body is good */
+    int line;                /* from 0 at the begin of the body */
+    const char *words;
+} planted[] = {
+    { COPY "cp.async.commit_group;\ncp.async.wait_group 0;\nbar.sync 0;\nxor.b32 %r2, %r2, 512;\n"
+           "ld.shared.v4.u32 {%r10, %r11, %r12, %r13}, [%r2];\n" LEAVE,
+      KERNEL_OK, 0, "" },
+    { COPY "cp.async.wait_all;\nld.shared.u32 %r10, [%r2];\n", KERNEL_OK, 0, "" },
+    /* the second group may be pending, and the first one is there */
+    { COPY
+      "cp.async.commit_group;\ncp.async.commit_group;\ncp.async.wait_group 1;\nld.shared.u32 %r10, [%r2];\n",
+      KERNEL_OK, 0, "" },
+    /* two lanes write the same place */
+    { COPY "cp.async.commit_group;\ncp.async.ca.shared.global.L2::128B [s+1008], [%rd1], 8, 0;\n"
+           "cp.async.commit_group;\ncp.async.wait_group 1;\nld.shared.u32 %r10, [%r2];\n",
+      KERNEL_SHARED_RACE, 2, "writes 8 bytes at 1008" },
+    { COPY "cp.async.commit_group;\ncp.async.wait_group 1;\nbar.sync 0;\nld.shared.u32 %r10, [%r2];\n",
+      KERNEL_UNINITIALISED, 4, "of shared memory that were never written" },
+    { COPY "cp.async.commit_group;\nbar.sync 0;\nld.shared.u32 %r10, [%r2];\n", KERNEL_UNINITIALISED, 3,
+      "that were never written" },
+    { "st.shared.u32 [%r2], %r1;\n" COPY "ld.shared.u32 %r10, [%r2];\n", KERNEL_UNINITIALISED, 2,
+      "that were never written" },
+    { COPY "cp.async.wait_all;\nxor.b32 %r2, %r2, 512;\nld.shared.u32 %r10, [%r2];\n", KERNEL_UNINITIALISED,
+      -1, "that were never written" },
+    { COPY "cp.async.wait_all;\nxor.b32 %r2, %r2, 16;\nld.shared.u32 %r10, [%r2];\n", KERNEL_SHARED_RACE, 3,
+      "reads 4 bytes" },
+    { "st.shared.u32 [%r2], %r1;\nbar.sync 0;\nxor.b32 %r3, %r2, 16;\nld.shared.u32 %r10, [%r3];\n" COPY,
+      KERNEL_SHARED_RACE, 4, "writes 16 bytes" },
+    { "cp.async.cg.shared.global [%r2], [%rd1+1024], 16;\n", KERNEL_OUT_OF_BOUNDS, 0, "reads 16 bytes" },
+    { "cp.async.cg.shared.global [%r2], [%rd1+1024], 16, 0;\n", KERNEL_OK, 0, "" },
+    { "cp.async.cg.shared.global [%r2+1024], [%rd1], 16;\n", KERNEL_OUT_OF_BOUNDS, 0, "writes 16 bytes" },
+    { "cp.async.cg.shared.global [%r2+8], [%rd1], 16;\n", KERNEL_MISALIGNED, 0, "no multiple" },
+    { "cp.async.cg.shared.global [%r2], [%rd1+8], 16;\n", KERNEL_MISALIGNED, 0, "no multiple" },
+    { "cp.async.cg.shared.global [%r2], [%rd1], 16, 6;\n", KERNEL_LIMIT, 0, "copies 6 of 16 bytes" },
+    { "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r10}, [%r2];\n", KERNEL_UNINITIALISED, 0, "16 bytes" },
+    { STAGE "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r10}, [%r2+8];\n", KERNEL_MISALIGNED, 3, "16 bytes" },
+    { STAGE "setp.eq.u32 %p1, %r1, 5;\n@%p1 ret;\nldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r10}, [%r2];\n",
+      KERNEL_DIVERGENCE, 5, "lane 5 does not take part" },
+    { "setp.eq.u32 %p1, %r1, 7;\n@%p1 bra $end;\nmma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f0, %f1, "
+      "%f2, %f3}, {%r1, %r1, %r1, %r1}, {%r1, %r1}, {%f0, %f1, %f2, %f3};\n$end:\nret;\n",
+      KERNEL_DIVERGENCE, 2, "lane 7 does not take part" },
+};
+
 static void test_faults(void **state)
 {
     (void)state;
-    static const struct {
-        const char *body;
-        enum kernel_error error; /* KERNEL_OK: the body is good */
-        int line;                /* from 0 at the begin of the body */
-        const char *words;
-    } planted[] = {
-        { COPY "cp.async.commit_group;\ncp.async.wait_group 0;\nbar.sync 0;\nxor.b32 %r2, %r2, 512;\n"
-               "ld.shared.v4.u32 {%r10, %r11, %r12, %r13}, [%r2];\n" LEAVE,
-          KERNEL_OK, 0, "" },
-        { COPY "cp.async.wait_all;\nld.shared.u32 %r10, [%r2];\n", KERNEL_OK, 0, "" },
-        /* the second group may be pending, and the first one is there */
-        { COPY
-          "cp.async.commit_group;\ncp.async.commit_group;\ncp.async.wait_group 1;\nld.shared.u32 %r10, [%r2];\n",
-          KERNEL_OK, 0, "" },
-        /* two lanes write the same place */
-        { COPY "cp.async.commit_group;\ncp.async.ca.shared.global.L2::128B [s+1008], [%rd1], 8, 0;\n"
-               "cp.async.commit_group;\ncp.async.wait_group 1;\nld.shared.u32 %r10, [%r2];\n",
-          KERNEL_SHARED_RACE, 2, "writes 8 bytes at 1008" },
-        { COPY "cp.async.commit_group;\ncp.async.wait_group 1;\nbar.sync 0;\nld.shared.u32 %r10, [%r2];\n",
-          KERNEL_UNINITIALISED, 4, "of shared memory that were never written" },
-        { COPY "cp.async.commit_group;\nbar.sync 0;\nld.shared.u32 %r10, [%r2];\n", KERNEL_UNINITIALISED, 3,
-          "that were never written" },
-        { "st.shared.u32 [%r2], %r1;\n" COPY "ld.shared.u32 %r10, [%r2];\n", KERNEL_UNINITIALISED, 2,
-          "that were never written" },
-        { COPY "cp.async.wait_all;\nxor.b32 %r2, %r2, 512;\nld.shared.u32 %r10, [%r2];\n",
-          KERNEL_UNINITIALISED, -1, "that were never written" },
-        { COPY "cp.async.wait_all;\nxor.b32 %r2, %r2, 16;\nld.shared.u32 %r10, [%r2];\n", KERNEL_SHARED_RACE,
-          3, "reads 4 bytes" },
-        { "st.shared.u32 [%r2], %r1;\nbar.sync 0;\nxor.b32 %r3, %r2, 16;\nld.shared.u32 %r10, [%r3];\n" COPY,
-          KERNEL_SHARED_RACE, 4, "writes 16 bytes" },
-        { "cp.async.cg.shared.global [%r2], [%rd1+1024], 16;\n", KERNEL_OUT_OF_BOUNDS, 0, "reads 16 bytes" },
-        { "cp.async.cg.shared.global [%r2], [%rd1+1024], 16, 0;\n", KERNEL_OK, 0, "" },
-        { "cp.async.cg.shared.global [%r2+1024], [%rd1], 16;\n", KERNEL_OUT_OF_BOUNDS, 0, "writes 16 bytes" },
-        { "cp.async.cg.shared.global [%r2+8], [%rd1], 16;\n", KERNEL_MISALIGNED, 0, "no multiple" },
-        { "cp.async.cg.shared.global [%r2], [%rd1+8], 16;\n", KERNEL_MISALIGNED, 0, "no multiple" },
-        { "cp.async.cg.shared.global [%r2], [%rd1], 16, 6;\n", KERNEL_LIMIT, 0, "copies 6 of 16 bytes" },
-        { "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r10}, [%r2];\n", KERNEL_UNINITIALISED, 0, "16 bytes" },
-        { STAGE "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r10}, [%r2+8];\n", KERNEL_MISALIGNED, 3,
-          "16 bytes" },
-        { STAGE
-          "setp.eq.u32 %p1, %r1, 5;\n@%p1 ret;\nldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r10}, [%r2];\n",
-          KERNEL_DIVERGENCE, 5, "lane 5 does not take part" },
-        { "setp.eq.u32 %p1, %r1, 7;\n@%p1 bra $end;\nmma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f0, %f1, "
-          "%f2, %f3}, {%r1, %r1, %r1, %r1}, {%r1, %r1}, {%f0, %f1, %f2, %f3};\n$end:\nret;\n",
-          KERNEL_DIVERGENCE, 2, "lane 7 does not take part" },
-    };
     for (size_t i = 0; i < sizeof planted / sizeof *planted; i++) {
         struct ptx_world w;
         uint32_t in[256] = { 0 };
