@@ -79,8 +79,11 @@ struct yokei_gpu_program yokei_gpu_team_program(const yoke_device *device, const
 struct yokei_gpu_program yokei_gpu_loss_program(const yoke_device *device, const struct yokei_call *call,
                                                 int64_t V);
 
-/** The name of team variant `index` of an op on the device. NULL past the last one. */
-const char *yokei_gpu_team_variant_name(const yoke_device *device, enum yoke_op_id op, int index);
+/**
+ * The name of team variant `index` of the device. NULL past the last one. *family_out is the family whose
+ * programs alone have the variant, or NULL if all families have it.
+ */
+const char *yokei_gpu_team_variant_name(const yoke_device *device, int index, const char **family_out);
 /**
  * Set L, W and G for team variant `index` of the program's family on this kind of device. Returns false past
  * the last variant.
@@ -118,9 +121,9 @@ struct yokei_gpu_sums {
     int64_t stride;   /* floats from one row of sums to the next, at least C */
     int64_t teams, groups;
     size_t bytes; /* of all rows of sums */
-    int64_t
-        total_groups; /* of the second kernel; a team has a vector of columns, and its lanes share the parts */
-    int64_t columns;  /* of a team of one lane of the second kernel */
+    /* of the second kernel; there a larger team has a vector of columns, and its lanes share the parts */
+    int64_t total_groups;
+    int64_t columns; /* of a team of one lane of the second kernel */
 };
 /** `sums_per_row` is the number of rows of sums that a part leaves: 2 for the sums of two tensors. */
 struct yokei_gpu_sums yokei_gpu_sums(const yoke_device *device, const struct yokei_gpu_program *program,

@@ -5,11 +5,12 @@
  */
 #include <string.h>
 
-#include "backends/gpu/families.h"
+#include "backends/gpu/launch.h"
 
 /*
  * W 1 of more than one lane: as many elements as fill 16 bytes, see lane_width. The teams of the last variant
- * are for the rows of a vocabulary. Only the programs of this family have it, so that it must be the last one.
+ * are for the rows of a vocabulary. It must be the last variant, because only the programs of its family have
+ * it.
  */
 struct team_variant {
     const char *name;
@@ -26,8 +27,9 @@ static const struct team_variant team_variants[] = {
 };
 
 /*
- * A row of a vocabulary gets a team of the last variant if each of its lanes then has so many elements, which is
- * one step of xent_forward. A few rows of 50,000 elements would otherwise keep a few warps busy for a long time.
+ * A row of a vocabulary gets a team of the last variant if each of its lanes then has at least this number of
+ * elements, which is one step of xent_forward. Without these teams a few rows of 50,000 elements would keep a
+ * few warps busy for a long time.
  */
 enum { LONG_ROW = 16 };
 
@@ -38,15 +40,14 @@ static bool has_variant(const char *family, int index)
     return !team_variants[index].family || !strcmp(team_variants[index].family, family);
 }
 
-const char *yokei_gpu_team_variant_name(const yoke_device *device, enum yoke_op_id op, int index)
+const char *yokei_gpu_team_variant_name(const yoke_device *device, int index, const char **family_out)
 {
-    if (index < 0 || index >= (int)YOKE_COUNT(team_variants)) return NULL;
-    const struct team_variant *v = &team_variants[index];
     /* in ascending L, so the teams that are too large for a device come last */
-    if (v->L > yokei_gpu(device)->max_group) return NULL;
-    if (v->family && !yokei_gpu_program_serves(&(struct yokei_gpu_program){ .family = v->family }, op))
+    if (index < 0 || index >= (int)YOKE_COUNT(team_variants)
+        || team_variants[index].L > yokei_gpu(device)->max_group)
         return NULL;
-    return v->name;
+    *family_out = team_variants[index].family;
+    return team_variants[index].name;
 }
 
 /* The number of teams of L lanes in a group, on this kind of device. */

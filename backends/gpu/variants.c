@@ -5,13 +5,20 @@
  */
 #include "backends/gpu/families.h"
 
+static const char *team_variant(const yoke_device *device, enum yoke_op_id op, int index)
+{
+    struct yokei_gpu_program program = { .family = NULL };
+    const char *name = yokei_gpu_team_variant_name(device, index, &program.family);
+    return name && (!program.family || yokei_gpu_program_serves(&program, op)) ? name : NULL;
+}
+
 const char *yokei_gpu_variant_name(const yoke_device *device, enum yoke_op_id op, int index)
 {
     switch (op) {
     case YOKE_OP_gemm: return yokei_gpu_gemm_variant(device, index);
     case YOKE_OP_attention_forward:
     case YOKE_OP_attention_backward: return yokei_gpu_attention_variant(device, index);
-    default: return yokei_gpu_team_variant_name(device, op, index);
+    default: return team_variant(device, op, index);
     }
 }
 

@@ -35,7 +35,7 @@ static yoke_status prepare_sample(struct kernels_side *side, double *sample_out)
     const double one = fmax(spent / calls, 1e-8);
     side->n_calls = (int)fmin(MOST_CALLS, fmax(1, ceil(LEAST_SAMPLE / one)));
     *sample_out = one * side->n_calls;
-    /* On a GPU the host's wait for one call can take longer than the call, so a sample may need more calls. */
+    /* The host's wait for a GPU can take longer than the call, so a sample may need more calls. */
     while (side->n_calls > 1 && side->n_calls < MOST_CALLS) {
         YOKE_TRY(time_calls(side, side->n_calls, sample_out));
         if (*sample_out >= 0.8 * LEAST_SAMPLE) break;

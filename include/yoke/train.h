@@ -405,10 +405,11 @@ yoke_status yoke_trainer_set_whole(yoke_trainer *trainer, enum yoke_tensor_kind 
 typedef void (*yoke_profile_function)(void *context, const char *layer, const char *call, const char *op,
                                       const struct yoke_cost *cost, double seconds);
 /**
- * Measure the time of every op of the following steps. A device that measures times between events (CUDA, HIP)
- * runs the ops one behind the other as in any other step, and `function` is called for them when a part of the
- * step has ended. If the host issues ops more slowly than the device runs them, an op's time contains the wait
- * for its launch. On other devices the stream is synchronised before and after each op. NULL ends profiling.
+ * Measure the time of every op of the following steps. A device that measures times between events (CUDA,
+ * HIP) runs the ops one after the other as in any other step. `function` is then called for the ops of a part
+ * of the step when this part has ended. If the host issues ops more slowly than the device runs them, an op's
+ * time contains the wait for its launch. On other devices the stream is synchronised before and after each
+ * op. NULL ends profiling.
  */
 void yoke_trainer_profile(yoke_trainer *trainer, yoke_profile_function function, void *context);
 
