@@ -13,6 +13,7 @@
 #include "backends/gpu/launch.h"
 #include "backends/gpu/runtime/runtime.h"
 #include "backends/hip/hip.h"
+#include "train/trainer/trainer.h"
 
 struct step {
     double calls, launches;
@@ -72,6 +73,50 @@ static void check_grid(yoke_device *device)
     assert_ok(yoke_stream_destroy(stream));
 }
 
+struct observed {
+    const struct yokei_program *program;
+    int n, wrong;
+    int64_t launches; /* of the device when the first op was reported */
+    yoke_device *device;
+};
+
+static void observe(void *context, const char *layer, const char *call, const char *op,
+                    const struct yoke_cost *cost, double seconds)
+{
+    struct observed *o = context;
+    (void)layer, (void)call;
+    const struct yokei_op *planned = o->n < o->program->planner.n_ops ? &o->program->planner.ops[o->n] : NULL;
+    if (!o->n) o->launches = (int64_t)counts_of(o->device).launches;
+    if (!planned || strcmp(planned->name, op) != 0 || planned->bytes != cost->bytes || seconds < 0)
+        o->wrong++;
+    o->n++;
+}
+
+/* A profile reports all ops in their order, and the host issues many ops before the first one is reported. */
+static void check_profile(yoke_device *device)
+{
+    struct yoke_trainer_config c = YOKE_TRAINER_CONFIG_INIT;
+    struct yoke_step_result result;
+    int32_t tokens[4 * 16 + 1];
+    yoke_model *model;
+    yoke_trainer *trainer;
+    c.batch = 4, c.sequence = 16, c.seed = 3, c.clip = 1;
+    for (int i = 0; i < 4 * 16 + 1; i++) tokens[i] = (i * 11 + 5) % 256;
+    assert_ok(yoke_model_gpt2(&tiny, &model));
+    assert_ok(yoke_trainer_create(model, device, &c, &trainer));
+    struct observed o = { .program = &trainer->plan.train, .device = device };
+    yoke_trainer_profile(trainer, observe, &o);
+    const int64_t before = (int64_t)counts_of(device).launches;
+    assert_ok(yoke_trainer_backward(trainer, tokens, tokens + 1, 0, &result));
+    assert_ok(yoke_trainer_apply(trainer, 1e-3, &result));
+    yoke_trainer_profile(trainer, NULL, NULL);
+    assert_int_equal(o.wrong, 0);
+    assert_int_equal(o.n, o.program->planner.n_ops);
+    assert_true(o.launches - before > 20);
+    assert_ok(yoke_trainer_destroy(trainer));
+    assert_ok(yoke_model_destroy(model));
+}
+
 static void calls_of_a_step(void **state)
 {
     yoke_device *device;
@@ -100,6 +145,7 @@ static void calls_of_a_step(void **state)
     assert_true(current.calls <= 2.8 * current.launches);
     /* HIP's device is current in all of these cases, because a thread always has a device */
     assert_true(pushed.calls <= (is_hip ? 2.8 : 4.2) * pushed.launches);
+    check_profile(device);
     if (is_hip) check_grid(device);
     assert_ok(yoke_device_close(device));
 }
