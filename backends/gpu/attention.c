@@ -30,18 +30,18 @@ enum { TILE12X32, TILE6X16, TEAM, TILE4X4, MMA };
 
 /**
  * The blocks of the team body, for heads of up to D: rows that stay, columns that pass, and work-items of a
- * group. The first entry that fits the device is used. Groups of 256 are for wavefronts of 64 lanes. There
- * local memory holds one group at a time, and two wavefronts would leave half of a compute unit idle. The
- * last entries are for devices with 32 KiB of local memory.
+ * group. `warp`: only devices with so many lanes use the entry; 0: all devices. The first entry that fits the
+ * device is used. Wavefronts of 64 lanes have groups of 256, because local memory of AMD's devices holds one
+ * group at a time, and two wavefronts would leave half of a compute unit idle. The last entries are for OpenCL
+ * devices with 32 KiB of local memory.
  */
 static const struct blocks {
-    int D, rows, columns, items;
-} blocks[] = { { 64, 64, 64, 256 }, { 128, 64, 64, 256 }, { 256, 32, 64, 256 },
-               { 64, 64, 64, 128 }, { 128, 32, 64, 128 }, { 256, 16, 64, 128 },
-               { 64, 32, 32, 128 }, { 128, 32, 32, 128 }, { 256, 16, 32, 128 } };
+    int D, rows, columns, items, warp;
+} blocks[] = { { 64, 64, 64, 256, 64 }, { 128, 64, 64, 256, 64 }, { 256, 32, 64, 256, 64 },
+               { 64, 64, 64, 128, 0 },  { 128, 32, 64, 128, 0 },  { 256, 16, 64, 128, 0 },
+               { 64, 32, 32, 128, 1 },  { 128, 32, 32, 128, 1 },  { 256, 16, 32, 128, 1 } };
 
-/* Whether devices with so many lanes in a warp use these blocks. */
-static bool suits_warp(const struct blocks *b, int warp) { return b->items <= 128 || warp == 64; }
+static bool suits_warp(const struct blocks *b, int warp) { return !b->warp || b->warp == warp; }
 
 /**
  * The programs of the mma body, for heads of up to D: the columns that pass at a time, and how many groups of
