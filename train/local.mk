@@ -39,7 +39,7 @@ libyoke_train_la_SOURCES += \
 	train/timeline/costs.c train/timeline/json.c train/timeline/timeline.c train/timeline/timeline.h
 # a cluster, the prediction of a step on it, and the search for the fastest layout
 libyoke_train_la_SOURCES += train/search/choices.c train/search/choices.h
-libyoke_train_la_SOURCES += train/search/bounds_bubble.c train/search/bounds_inside.h train/search/search_bubble.c train/search/bounds_shares.c
+libyoke_train_la_SOURCES += train/search/between.c train/search/bounds_bubble.c train/search/bounds_inside.h train/search/search_bubble.c train/search/bounds_shares.c
 libyoke_train_la_SOURCES += train/search/bounds.c train/search/bounds.h train/search/search.c train/search/search.h train/search/search_inside.h train/search/search_settings.c train/search/search_space.c train/search/cluster.c train/search/cluster.h train/search/layout.c train/search/layout.h train/search/predict.c train/search/predict.h train/search/predict_costs.c train/search/predict_inside.h train/search/predict_unit.c train/search/sums.c
 # a cluster from measurements
 libyoke_train_la_SOURCES += train/search/measured.c train/search/measured.h

@@ -75,6 +75,27 @@ static yoke_status read_cluster(const struct cli_options *o, struct yokei_cluste
     return YOKE_OK;
 }
 
+/* Say before the search if a file could not be written, or would replace what the search reads. */
+static yoke_status check_files(const struct cli_options *o)
+{
+    static const char *const written[] = { "output", "memo" };
+    const char *const read[] = { cli_text(o, "cluster"), cli_text(o, "model") };
+    const int first = !read[0];
+    for (size_t i = 0; i < YOKE_COUNT(written); i++) {
+        const char *path = cli_text(o, written[i]);
+        struct yokei_output *output;
+        if (!path) continue;
+        if (cli_check_output(path, read + first, (read[1] ? 2 : 1) - first))
+            return yoke_fail(YOKE_EINVAL,
+                             "yoke plan: --%s %s: the search reads this file, so it would be lost; name "
+                             "another one",
+                             written[i], path);
+        YOKE_TRY(yokei_output_open(path, &output));
+        yokei_output_abandon(output);
+    }
+    return YOKE_OK;
+}
+
 /* A plan.json names devices. Say before the search if the cluster has none of this machine. */
 static yoke_status check_output(const struct cli_options *o, const struct yokei_cluster *c)
 {
@@ -206,7 +227,10 @@ static yoke_status nothing_allowed(const struct cli_options *o, const struct cli
                          "smallest bubble so far is %.4g, and no layout has one below %.4g",
                          config->largest_bubble, r->least_idle.prediction.bubble, r->counts.bubble_bound);
     if (!r->is_complete)
-        return yoke_fail(YOKE_ECONFIG, "yoke plan: interrupted before a layout was found that fits");
+        return yoke_fail(YOKE_ECONFIG,
+                         "yoke plan: interrupted before a layout was found that fits: %lld layouts were "
+                         "predicted, and others are left",
+                         (long long)r->counts.n_predicted);
     if (cli_text(o, "memo") && (r->is_near || r->is_idle))
         YOKE_TRY(cli_memo_write(cli_text(o, "memo"), o, x, config));
     return r->is_idle ? nothing_is_busy(x, config->largest_bubble) : nothing_fits(x);
@@ -277,6 +301,8 @@ static yoke_status search(const struct cli_options *o, struct yokei_training *t,
     YOKE_TRY(search_and_advise(config, x, unlimited, cli_real(o, "advice"), result, advice));
     if (!result->is_complete && result->n_best) cli_note("interrupted: these are the best layouts so far");
     if (!result->n_best) return nothing_allowed(o, x, config);
+    YOKE_TRY(yokei_tensor_between(&config->predict, &result->best[0].layout, &x->between_passes,
+                                  &x->between_sums));
     if (cli_flag(o, "json"))
         YOKE_TRY(cli_search_json(x));
     else
@@ -305,9 +331,11 @@ static yoke_status run(const struct cli_context *context, struct yokei_training 
     struct cli_context alone = *context;
     struct cli_goal goal;
     struct cli_choices choices;
-    struct cli_searched x = { t, cluster, result, &goal, advice, 0, &choices, 0, &cluster[1] };
+    struct cli_searched x = { t, cluster, result, &goal, advice, .choices = &choices };
+    x.unlimited = &cluster[1];
     alone.size = 1;
     YOKE_TRY(check_options(o));
+    YOKE_TRY(check_files(o));
     YOKE_TRY(cli_choices_read(o, &choices));
     YOKE_TRY(cli_plan_from_options(&alone, t));
     YOKE_TRY(read_cluster(o, cluster, &cluster[1], &x.measured_seconds));

@@ -23,6 +23,8 @@ struct cli_searched {
     double seconds;                    /* that the search took */
     const struct cli_choices *choices; /* NULL: one batch in one precision */
     double measured_seconds; /* that the measurement of the devices took; 0: a file describes them */
+    /* of a block in a tensor group on two hosts, by yokei_tensor_between; 0: there is one host */
+    double between_passes, between_sums;
     const struct yokei_cluster *unlimited; /* the cluster without --memory-limit; a given layout has none */
 };
 

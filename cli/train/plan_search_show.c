@@ -69,6 +69,11 @@ static void show_head(const struct cli_searched *x)
     else if (r->bound_seconds > 0)
         printf("bound            no layout that was not predicted has more than %.4g tokens/s\n",
                (double)(cli_most_tokens(r)->batch * x->training->plan.sequence) / r->bound_seconds);
+    if (x->between_sums > 0)
+        printf(
+            "tensor           groups stay in one list of a host: on two hosts the sums of a block would take "
+            "%.3g ms for a micro-batch, and its passes %.3g ms\n",
+            1e3 * x->between_sums, 1e3 * x->between_passes);
     int n_equal = 0;
     for (int i = 0; i < r->n_best; i++) n_equal += r->best[i].n_equal;
     if (n_equal)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The measured devices in a memo. The memo's command writes a file from which the same cluster is read. */
+/* The measured devices in a memo. Its command writes a file from which the same cluster is read. */
 #include "tests/unit/test.h"
 
 #include <stdlib.h>

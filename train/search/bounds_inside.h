@@ -22,7 +22,7 @@ static inline double part_of_forward(const struct yokei_layer_seconds *x, bool s
 static inline double back(const struct yokei_layer_seconds *x) { return x->B + x->W + x->R; }
 
 /*
- * How long before the end of the last pass the sums of a layer can begin, by (3). W alone may be left if B was
+ * How long before the end of the last pass the sums of a layer can begin, by (3). Only W is left if B was
  * sent early.
  */
 static inline double yokei_bound_back(const struct yokei_layout *l, int s,

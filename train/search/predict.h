@@ -114,6 +114,13 @@ yoke_status yokei_predict_unit(yokei_predictor *predictor, int tensor, bool sequ
 yoke_status yokei_predict_whole_unit(yokei_predictor *predictor, const struct yokei_layout *layout, int kind,
                                      struct yokei_unit *unit_out);
 /**
+ * Seconds of the passes of a block of a micro-batch on each rank of a tensor group of two ranks, and of its
+ * four sums of activations, if the two ranks were on the two hosts with the fastest link. The micro-batch and
+ * the kind are those of a layout. Both are 0 if the cluster has one host.
+ */
+yoke_status yokei_tensor_between(const struct yokei_predict_config *config, const struct yokei_layout *layout,
+                                 double *passes_out, double *sums_out);
+/**
  * Deal the batch to the replicas of a layout, in units of the micro-batch (with chunks, of as many
  * micro-batches as there are stages), so that the slowest replica ends as early as possible. seconds [data]:
  * the time of a micro-batch on the slowest stage of each replica. False: there are too few units, or the

@@ -36,6 +36,7 @@ struct yokei_searching {
     bool by_bubble;    /* bounds of nodes are bounds of the bubble */
     double left_bound; /* the lowest bound of a setting some of whose cuts were not tried */
     uint64_t shown_ns;
+    char refused[512];    /* why the first mesh was refused */
     double nearest_ratio; /* need / have of the nearest layout so far, by the bounds of memory */
     struct yokei_layout nearest;
 };

@@ -152,7 +152,10 @@ static yoke_status push_mesh(struct yokei_searching *s, struct yokei_node *n,
     if (!used[o->n_kinds - 1]) return YOKE_OK; /* a shorter order has this mesh */
     const yoke_status status = yokei_bound_mesh(s->predictor, c, &l, &s->sizes, links, used, &n->bound);
     if (status == YOKE_ENOMEM) return status;
-    if (status) return YOKE_OK; /* the model has no such parts: for instance fewer heads than tensor ranks */
+    if (status) { /* the model has no such parts: for instance fewer heads than tensor ranks */
+        if (!s->refused[0]) yokei_text(s->refused, sizeof s->refused, "%s", yoke_last_error());
+        return YOKE_OK;
+    }
     struct yokei_region *region = region_of(s, n->pipeline, n->tensor, &index);
     if (!region) return yoke_fail(YOKE_ENOMEM, "search: no host memory for its regions");
     n->region = (int16_t)index;
@@ -216,6 +219,7 @@ yoke_status yokei_search_list(struct yokei_searching *s)
         for (int o = 0; o < s->n_orders && divides_a_list(c, t); o++) YOKE_TRY(push_meshes(s, o, t));
     if (!s->n_nodes)
         return yoke_fail(YOKE_ECONFIG,
-                         "search: the model can be divided in no way over the cluster's devices");
+                         "search: the model can be divided in no way over the cluster's devices%s%s",
+                         s->refused[0] ? ": " : "", s->refused);
     return YOKE_OK;
 }
