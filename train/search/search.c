@@ -4,29 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/base.h"
-#include "core/base/times.h"
 #include "train/models/model.h"
 #include "train/search/search_inside.h"
 
 enum { DEFAULT_CUTS = 16, DIVES = 60, TYPICAL_BATCH = 4 };
-static const uint64_t SHOW_NS = 200 * 1000 * 1000;
-
-void yokei_search_show(struct yokei_searching *s, bool at_once)
-{
-    struct yokei_search_result *r = s->result;
-    const uint64_t now = yokei_now_ns();
-    const double bound = fmin(s->n_nodes ? s->node[0].bound : INFINITY, s->left_bound);
-    r->counts.n_left = s->n_nodes;
-    r->counts.best_seconds = r->n_best ? r->best[0].prediction.step_seconds : INFINITY;
-    r->counts.least_bubble = r->is_idle && !r->n_best ? r->least_idle.prediction.bubble : INFINITY;
-    if (s->by_bubble)
-        r->counts.bubble_bound = fmin(bound, r->counts.least_bubble);
-    else
-        r->counts.bound_seconds = fmin(bound, yokei_search_threshold(s));
-    if (!s->config->progress || (!at_once && now - s->shown_ns < SHOW_NS)) return;
-    s->shown_ns = now;
-    if (!s->config->progress(s->config->context, &r->counts)) s->is_stopped = true;
-}
 
 /*
  * Whether a mesh is one of those that the dive divides: it uses the slots of its kinds as far as they can be

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The inside of a search, shared by search.c, search_space.c and search_settings.c. */
+/** The inside of a search, shared by the files search*.c. */
 #ifndef TRAIN_SEARCH_SEARCH_INSIDE_H
 #define TRAIN_SEARCH_SEARCH_INSIDE_H
 
@@ -54,7 +54,6 @@ double yokei_search_threshold(const struct yokei_searching *s);
 /** The slots of each kind of a mesh that it uses. */
 void yokei_search_used(const struct yokei_searching *s, const struct yokei_node *mesh, int *used);
 
-/* ---- search.c ---- */
 /** Report the progress, which may stop the search. */
 void yokei_search_show(struct yokei_searching *s, bool at_once);
 
