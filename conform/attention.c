@@ -83,6 +83,7 @@ static const struct shape shapes[] = {
     { 1, 150, 1, 1, 16, true, false, 1, NANS, IN_Q },
     { 1, 70, 2, 1, 80, true, false, 1, .p = 0.1f },
     { 1, 130, 1, 1, 100, true, true, 1 },
+    { 1, 70, 2, 1, 200, true, false, 1 },
 };
 
 static struct shape shape_of(const struct trial *t)
