@@ -15,7 +15,6 @@ OP(fma_f32, "fma.rn.f32 mad.rn.f32", "ffff", f, canonical(__builtin_fmaf(A->f[l]
 OP(div_f32, "div.rn.f32", "fff", f, canonical(A->f[l] / B->f[l]))
 OP(rcp_f32, "rcp.rn.f32", "ff", f, canonical(1.0f / A->f[l]))
 OP(sqrt_f32, "sqrt.rn.f32", "ff", f, canonical(__builtin_sqrtf(A->f[l])))
-OP(ex2_f32, "ex2.approx.f32", "ff", f, canonical(__builtin_exp2f(A->f[l])))
 OP(ex2_ftz_f32, "ex2.approx.ftz.f32", "ff", f, canonical(flushed(__builtin_exp2f(flushed(A->f[l])))))
 OP(min_f32, "min.f32", "fff", f, least(A->f[l], B->f[l]))
 OP(max_f32, "max.f32", "fff", f, most(A->f[l], B->f[l]))
