@@ -32,8 +32,8 @@ enum { TILE12X32, TILE6X16, TEAM, TILE4X4, MMA };
  * The blocks of the team body, for heads of up to D: rows that stay, columns that pass, and work-items of a
  * group. `warp`: only devices with so many lanes use the entry; 0: all devices. The first entry that fits the
  * device is used. Wavefronts of 64 lanes have groups of 256, because local memory of AMD's devices holds one
- * group at a time, and two wavefronts would leave half of a compute unit idle. The last entries are for OpenCL
- * devices with 32 KiB of local memory.
+ * group at a time, and two wavefronts would leave half of a compute unit idle. The last entries are for
+ * OpenCL devices with 32 KiB of local memory.
  */
 static const struct blocks {
     int D, rows, columns, items, warp;
