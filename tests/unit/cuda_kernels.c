@@ -76,7 +76,8 @@ static void limits(void **state)
     assert_true(gpu->compute_units == yoke_device_info(device)->compute_units && gpu->compute_units > 0);
     /* attention's tiles would take gigabytes of private memory */
     assert_string_equal(yoke_variant_name(device, "attention_forward", 0), "team");
-    assert_null(yoke_variant_name(device, "attention_forward", 1));
+    assert_string_equal(yoke_variant_name(device, "attention_forward", 1), "mma");
+    assert_null(yoke_variant_name(device, "attention_forward", 2));
     assert_string_equal(yoke_variant_name(device, "layernorm_forward", 2), "l32w1");
     const struct yokei_gpu_program program = { .family = "elementwise", .L = 32, .W = 4, .G = 4 };
     yoke_stream *stream;
