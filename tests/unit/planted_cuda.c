@@ -209,12 +209,12 @@ static yoke_status run_symbol(const struct plant *plant)
 
 /* ---- the table ---- */
 
-#define OTHER "float other = memory[yk_thread() ^ (distance)]"
+#define OTHER "        other = memory[yk_thread() ^ (distance)];       \\\n"
 #define ROWS_OF(n) "yk_min_long(" n ", r + (per_team))"
 #define NOT_WRITTEN(of) of " of the 1920 bytes", "that were never written"
 /* clang-format off */
 static const struct plant plants[] = {
-    { "missing barrier", run_kernel, "l64w1", OTHER ";     \\\n    yk_barrier()", OTHER,
+    { "missing barrier", run_kernel, "l64w1", OTHER "        yk_barrier();                                   \\\n    }", OTHER "    }",
       "of shared memory that", "with no barrier between them" },
     { "race between blocks", run_kernel, "l32w1", "(yk_group(0) * YK_G + YK_THREAD / YK_L)",
       "(YK_THREAD / YK_L)", "wrote in the same launch", "(y + 0, byte 0" },
@@ -240,8 +240,8 @@ static const struct plant plants[] = {
     { "wrong stream", run_stream, NULL, NULL, NULL, NOT_WRITTEN("(x + 0, byte 0") },
     { "dropped error code", run_unheard, NULL, NULL, NULL, NOT_WRITTEN("(y + 0, byte 0") },
     { "wrong symbol version", run_symbol, NULL, NULL, NULL, "has no symbol cuMemAlloc:", NULL },
-    { "misaligned vector", run_kernel, "l32w1", "if (even) return yk_evenn_f32(p, i);",
-      "if (even) return yk_evenn_f32(p + 1, i);",
+    { "misaligned vector", run_kernel, "l32w1", "if (exists) t.part[j] = ((const yk_floats4 *)(p + i))[j];",
+      "if (exists) t.part[j] = ((const yk_floats4 *)(p + i + 1))[j];",
       "reads 16 bytes", "at an address that is no multiple of the size" },
     { "wrong warp mask", run_kernel, "l32w1", "0xffffffffu, x", "0xfffffffeu, x",
       "is not in the mask 0xfffffffe of its own instruction", NULL },
