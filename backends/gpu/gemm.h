@@ -53,17 +53,18 @@ struct yokei_gpu_division {
     bool finish;       /* Yoke's own epilogue follows */
     bool in_scratch;   /* the library writes to scratch memory, and not to C */
     bool no_bias;      /* the library adds no bias, so Yoke's epilogue does */
+    bool adds;         /* the library adds to the product of the last summands in scratch memory */
     int64_t ld;        /* leading dimension of the product in scratch memory */
     size_t part_bytes; /* bytes of the product in scratch memory */
 };
 
 /**
  * How the library multiplies: the division, the first and the last piece. Others are like the first. If
- * has_tail is true, a product of its own has the last columns of C, or the last summands. It runs first.
+ * has_tail is true, products of their own have the last columns of C, or the last summands. They run first.
  */
 struct yokei_gpu_library_plan {
     struct yokei_gpu_division division;
-    struct yokei_gpu_product first, last, tail;
+    struct yokei_gpu_product first, last, first_tail, last_tail;
     bool has_tail;
     size_t scratch_bytes;
 };

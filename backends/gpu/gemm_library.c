@@ -16,14 +16,18 @@
 /* The library's workspace begins at a multiple of this number of bytes. */
 #define WORKSPACE_ALIGNMENT 256
 
-/* `direct`: the library adds the bias also if the result has 16 bits. */
+/*
+ * `direct`: the library adds the bias also if the result has 16 bits. `adds`: it adds to a product of the
+ * last summands. A result of 16 bits is then rounded by Yoke's epilogue, once.
+ */
 static struct yokei_gpu_division divide_product(const yoke_device *device, const struct yoke_gemm_args *args,
-                                                bool direct)
+                                                bool direct, bool adds)
 {
     struct yokei_gpu_division d = { .rows = args->M };
     const bool wide = args->out_dtype == YOKE_F32;
     d.no_bias = yokei_gpu(device)->products->adds_no_bias;
-    d.finish = args->epilogue == YOKE_EPILOGUE_BIAS_GELU
+    d.adds = adds && !wide;
+    d.finish = d.adds || args->epilogue == YOKE_EPILOGUE_BIAS_GELU
                || (args->epilogue == YOKE_EPILOGUE_BIAS && (!wide || d.no_bias) && !direct);
     d.in_scratch = d.finish && !wide;
     if (d.in_scratch) {
@@ -59,8 +63,8 @@ static int64_t rest_of_row(int64_t n, int64_t ld, int64_t stride, yoke_dtype dty
 /*
  * Divide a product of 16-bit types whose rows end in the middle of 16 bytes, such as the logits of 50257
  * words. The algorithms of cuBLASLt for such a product reach a ninth of an H100's speed. One more product
- * takes the last columns of C, or the last summands, and `rest` has whole rows of 16 bytes. Summands are only
- * divided if C is f32, because C would be rounded twice otherwise.
+ * takes the last columns of C, or the last summands, and `rest` has whole rows of 16 bytes. If C has 16 bits
+ * and the summands are divided, both products are added in f32 in scratch memory, so that C is rounded once.
  */
 static bool cut_tail(const struct yoke_gemm_args *args, struct yoke_gemm_args *rest,
                      struct yoke_gemm_args *tail)
@@ -71,8 +75,8 @@ static bool cut_tail(const struct yoke_gemm_args *args, struct yoke_gemm_args *r
         return false;
     const int64_t n = rest_of_row(a->N, a->ldc, a->stride_c, a->out_dtype);
     int64_t k = 0;
-    if (a->out_dtype == YOKE_F32 && !a->trans_a) k = rest_of_row(a->K, a->lda, a->stride_a, a->dtype);
-    if (a->out_dtype == YOKE_F32 && !k && a->trans_b) k = rest_of_row(a->K, a->ldb, a->stride_b, a->dtype);
+    if (!a->trans_a) k = rest_of_row(a->K, a->lda, a->stride_a, a->dtype);
+    if (!k && a->trans_b) k = rest_of_row(a->K, a->ldb, a->stride_b, a->dtype);
     *rest = *tail = *a;
     if (n && a->N > n) {
         rest->N = a->N - n, tail->N = n;
@@ -84,7 +88,7 @@ static bool cut_tail(const struct yoke_gemm_args *args, struct yoke_gemm_args *r
     rest->K = a->K - k, tail->K = k;
     tail->a = element_at(a->a, a->trans_a ? rest->K * a->lda : rest->K, a->dtype);
     tail->b = element_at(a->b, a->trans_b ? rest->K : rest->K * a->ldb, a->dtype);
-    rest->beta = 1;
+    if (a->out_dtype == YOKE_F32) rest->beta = 1;
     return true;
 }
 
@@ -103,7 +107,7 @@ static struct yoke_gemm_args rows_of_product(const struct yoke_gemm_args *args,
                                                                                        : YOKE_EPILOGUE_NONE;
     if (!d->in_scratch) return p;
     p.out_dtype = YOKE_F32;
-    p.beta = 0;
+    p.beta = d->adds ? 1 : 0;
     p.c = part;
     p.ldc = d->ld;
     p.stride_c = p.M * d->ld;
@@ -137,10 +141,19 @@ static bool adds_bias(const yoke_device *device, const struct yoke_gemm_args *ar
         || yokei_gpu(device)->products->adds_no_bias)
         return false;
     yokei_error_save(&saved);
-    plan->division = divide_product(device, args, true);
+    plan->division = divide_product(device, args, true, false);
     const bool adds = !plan_pieces(device, args, variant, detail, plan);
     yokei_error_restore(&saved);
     return adds;
+}
+
+/* What the library computes of the tail of rows [m, m + rows), before it adds the rest. */
+static struct yoke_gemm_args rows_of_tail(const struct yoke_gemm_args *tail,
+                                          const struct yokei_gpu_division *d, int64_t m, void *part)
+{
+    struct yokei_gpu_division first = *d;
+    first.adds = false;
+    return rows_of_product(tail, &first, m, part);
 }
 
 /* The library's first algorithm multiplies the tail. `variant` and `detail` are chosen for the rest. */
@@ -148,10 +161,15 @@ static yoke_status plan_with_tail(const yoke_device *device, const struct yoke_g
                                   const struct yoke_gemm_args *tail, int variant, const char *detail,
                                   struct yokei_gpu_library_plan *plan)
 {
-    plan->division = divide_product(device, rest, false);
-    YOKE_TRY(yokei_gpu(device)->products->find(device, tail, 0, "", &plan->tail));
+    struct yokei_gpu_library_plan of_tail = { 0 };
+    plan->division = divide_product(device, rest, false, rest->N == tail->N);
+    of_tail.division = plan->division;
+    of_tail.division.adds = false;
+    YOKE_TRY(plan_pieces(device, tail, 0, "", &of_tail));
     YOKE_TRY(plan_pieces(device, rest, variant, detail, plan));
-    plan->scratch_bytes = YOKE_MAX(plan->scratch_bytes, plan->tail.workspace_bytes);
+    plan->first_tail = of_tail.first;
+    plan->last_tail = of_tail.last;
+    plan->scratch_bytes = YOKE_MAX(plan->scratch_bytes, of_tail.scratch_bytes);
     return YOKE_OK;
 }
 
@@ -162,7 +180,7 @@ yoke_status yokei_gpu_library_plan(const yoke_device *device, const struct yoke_
     plan_out->has_tail = cut_tail(args, &rest, &tail);
     if (plan_out->has_tail) return plan_with_tail(device, &rest, &tail, variant, detail, plan_out);
     if (adds_bias(device, args, variant, detail, plan_out)) return YOKE_OK;
-    plan_out->division = divide_product(device, args, false);
+    plan_out->division = divide_product(device, args, false, false);
     return plan_pieces(device, args, variant, detail, plan_out);
 }
 
@@ -170,7 +188,7 @@ yoke_status yokei_gpu_library_scratch(const yoke_device *device, const struct yo
                                       int variant, const char *detail, size_t *scratch_bytes_out)
 {
     struct yokei_gpu_library_plan direct = { .scratch_bytes = 0 },
-                                  plan = { .division = divide_product(device, args, false) };
+                                  plan = { .division = divide_product(device, args, false, false) };
     struct yoke_gemm_args rest, tail;
     if (cut_tail(args, &rest, &tail)) {
         YOKE_TRY(plan_with_tail(device, &rest, &tail, variant, detail, &plan));
@@ -247,18 +265,21 @@ yoke_status yokei_gpu_library_run(yoke_stream *stream, const struct yoke_gemm_ar
 {
     const struct yokei_gpu_division *d = &plan->division;
     const struct yokei_gpu_products *products = yokei_gpu(stream->device)->products;
-    struct yoke_gemm_args rest, tail;
+    struct yoke_gemm_args rest = *args, tail;
     void *scratch;
     YOKE_TRY(yokei_scratch(stream, YOKE_OP_gemm, plan->scratch_bytes, &scratch));
-    if (plan->has_tail && cut_tail(args, &rest, &tail)) {
-        YOKE_TRY(products->run(stream, &tail, 0, "", &plan->tail, scratch));
-        args = &rest;
-    }
+    const bool has_tail = plan->has_tail && cut_tail(args, &rest, &tail);
     void *workspace = plan->scratch_bytes > d->part_bytes ? (char *)scratch + d->part_bytes : NULL;
     for (int64_t m = 0; m < args->M; m += d->rows) {
-        const struct yoke_gemm_args piece = rows_of_product(args, d, m, scratch);
-        const struct yokei_gpu_product *product = m + d->rows < args->M ? &plan->first : &plan->last;
-        YOKE_TRY(products->run(stream, &piece, variant, detail, product, workspace));
+        const bool is_last = m + d->rows >= args->M;
+        if (has_tail) {
+            const struct yoke_gemm_args piece = rows_of_tail(&tail, d, m, scratch);
+            YOKE_TRY(products->run(stream, &piece, 0, "", is_last ? &plan->last_tail : &plan->first_tail,
+                                   workspace));
+        }
+        const struct yoke_gemm_args piece = rows_of_product(&rest, d, m, scratch);
+        YOKE_TRY(
+            products->run(stream, &piece, variant, detail, is_last ? &plan->last : &plan->first, workspace));
         if (d->finish) YOKE_TRY(finish_rows(stream, args, d, &piece, m));
     }
     return YOKE_OK;
