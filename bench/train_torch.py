@@ -81,7 +81,7 @@ def main():
         loss.backward()
         torch.nn.utils.clip_grad_norm_(w.values(), 1.0)
         optimizer.step()
-        value = float(loss)
+        value = float(loss.detach())
         if gpu:
             torch.cuda.synchronize()
         print(f"{value:.9f} {time.perf_counter() - begun:.6f}", flush=True)

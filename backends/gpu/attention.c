@@ -313,40 +313,48 @@ static yoke_status forward_tile(yoke_stream *stream, const struct yoke_attention
     return YOKE_OK;
 }
 
-static yoke_status forward_team(yoke_stream *stream, const struct yoke_attention_forward_args *args)
+/* A body in which a group has some of a head's rows, and launches that give each head its groups. */
+struct grouped {
+    struct yokei_gpu_program program;
+    int64_t rows, delta_rows; /* of a group */
+    const char *forward, *delta, *dq, *dkv;
+};
+
+static struct grouped grouped_body(const yoke_device *device, const struct yokei_gpu_body *body,
+                                   yoke_dtype dtype, int64_t D)
 {
-    const struct blocks *b = blocks_for(yokei_gpu(stream->device), args->D);
-    struct yokei_gpu_program program = attention_program(&list[TEAM], args->dtype, b);
-    const struct yokei_dropout drop = yokei_dropout(args->p, args->key);
-    const struct yokei_groups_of_heads groups = YOKEI_GROUPS_OF_HEADS(args);
-    int64_t heads = args->B * args->H;
-    for (int64_t head = 0; head < heads; head += 32768) {
-        int64_t n = YOKE_MIN(32768, heads - head);
-        YOKE_TRY(yokei_gpu_launch(
-            stream, &program, "attention_forward_team", (args->T + b->rows - 1) / b->rows * n, 1, 1,
-            YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(args->k), ARG_L(args->ldk), ARG_P(args->v),
-                           ARG_L(args->ldv), ARG_P(args->o), ARG_L(args->ldo), ARG_P(args->lse),
-                           ARG_I((int32_t)args->T), ARG_I((int32_t)args->H), ARG_I((int32_t)args->Hkv),
-                           ARG_I((int32_t)groups.group), ARG_I((int32_t)groups.lead), ARG_I((int32_t)args->D),
-                           ARG_F(args->scale), ARG_I(args->causal), ARG_I((int32_t)head), ARG_I((int32_t)n),
-                           DROP_ARGS(drop, args))));
-    }
-    return YOKE_OK;
+    if (body->mma)
+        return (struct grouped){
+            mma_program(dtype, mma_for(D)), MMA_ROWS,           MMA_WARPS * 4,      "attention_forward_mma",
+            "attention_delta_mma",          "attention_dq_mma", "attention_dkv_mma"
+        };
+    const struct blocks *b = blocks_for(yokei_gpu(device), D);
+    return (struct grouped){ attention_program(&list[TEAM], dtype, b),
+                             b->rows,
+                             b->items,
+                             "attention_forward_team",
+                             "attention_delta_team",
+                             "attention_dq_team",
+                             "attention_dkv_team" };
 }
 
-/** The groups of a launch of the mma body for n heads. */
-static int64_t mma_groups(int64_t T, int64_t n) { return (T + MMA_ROWS - 1) / MMA_ROWS * n; }
-
-static yoke_status forward_mma(yoke_stream *stream, const struct yoke_attention_forward_args *args)
+/** The groups of a launch for n heads of T rows. */
+static int64_t groups_of(const struct grouped *g, int64_t T, int64_t n)
 {
-    const struct yokei_gpu_program program = mma_program(args->dtype, mma_for(args->D));
+    return (T + g->rows - 1) / g->rows * n;
+}
+
+static yoke_status forward_grouped(yoke_stream *stream, const struct yoke_attention_forward_args *args,
+                                   const struct yokei_gpu_body *body)
+{
+    const struct grouped g = grouped_body(stream->device, body, args->dtype, args->D);
     const struct yokei_dropout drop = yokei_dropout(args->p, args->key);
     const struct yokei_groups_of_heads groups = YOKEI_GROUPS_OF_HEADS(args);
     const int64_t heads = args->B * args->H;
     for (int64_t head = 0; head < heads; head += 32768) {
         const int64_t n = YOKE_MIN(32768, heads - head);
         YOKE_TRY(yokei_gpu_launch(
-            stream, &program, "attention_forward_mma", mma_groups(args->T, n), 1, 1,
+            stream, &g.program, g.forward, groups_of(&g, args->T, n), 1, 1,
             YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(args->k), ARG_L(args->ldk), ARG_P(args->v),
                            ARG_L(args->ldv), ARG_P(args->o), ARG_L(args->ldo), ARG_P(args->lse),
                            ARG_I((int32_t)args->T), ARG_I((int32_t)args->H), ARG_I((int32_t)args->Hkv),
@@ -362,8 +370,7 @@ static yoke_status gpu_attention_forward_run(yoke_stream *stream, const struct y
     const struct yoke_attention_forward_args *args = call->args;
     if (!args->B || !args->T || !args->H || !args->D) return YOKE_OK;
     const struct yokei_gpu_body *body = choose_attention(stream->device, call, args->dtype, args->D);
-    if (body->mma) return forward_mma(stream, args);
-    return body->tile ? forward_tile(stream, args, body) : forward_team(stream, args);
+    return body->tile ? forward_tile(stream, args, body) : forward_grouped(stream, args, body);
 }
 const struct yoke_op yokei_gpu_attention_forward = { .can = gpu_attention_forward_can,
                                                      .run = gpu_attention_forward_run };
@@ -399,12 +406,6 @@ static yoke_status make_delta(yoke_stream *stream, const struct yokei_gpu_progra
                               int64_t first, int64_t n, float *lse, float *delta)
 {
     const int64_t items = (int64_t)program->L * program->G;
-    if (program->L > 1)
-        return yokei_gpu_launch(stream, program, "attention_delta_team", (s->Tp + items - 1) / items, n, 1,
-                                YOKEI_GPU_ARGS(ARG_P(args->o), ARG_L(args->ldo), ARG_P(args->d_o),
-                                               ARG_L(args->lddo), ARG_P(args->lse), ARG_P(lse), ARG_P(delta),
-                                               ARG_I(s->T), ARG_I(s->Tp), ARG_I(s->H), ARG_I(s->D),
-                                               ARG_I((int32_t)first)));
     const int32_t per_item = program->G == 1 ? s->Tp : 1;
     return yokei_gpu_launch(
         stream, program, "attention_delta", (s->Tp + per_item * items - 1) / (per_item * items), n, 1,
@@ -456,45 +457,11 @@ static yoke_status backward_tile(yoke_stream *stream, const struct yoke_attentio
     return YOKE_OK;
 }
 
-static yoke_status backward_team(yoke_stream *stream, const struct yoke_attention_backward_args *args,
-                                 const struct yokei_gpu_body *body)
-{
-    struct shape s = backward_shape(body, args);
-    const struct blocks *b = blocks_for(yokei_gpu(stream->device), args->D);
-    struct yokei_gpu_program program = attention_program(body, args->dtype, b);
-    void *scratch;
-    YOKE_TRY(yokei_scratch(stream, YOKE_OP_attention_backward, sizeof(float) * (size_t)s.floats, &scratch));
-    const struct yokei_dropout drop = yokei_dropout(args->p, args->key);
-    int64_t groups = (s.T + b->rows - 1) / b->rows;
-    for (int64_t pair = 0; pair < s.pairs; pair += s.piece) {
-        int64_t n = YOKE_MIN(s.piece, s.pairs - pair), first = first_head_of(&s, pair),
-                heads = first_head_of(&s, pair + n) - first;
-        float *lse = scratch, *delta = lse + heads * s.Tp;
-        YOKE_TRY(make_delta(stream, &program, args, &s, first, heads, lse, delta));
-        YOKE_TRY(yokei_gpu_launch(
-            stream, &program, "attention_dq_team", groups * heads, 1, 1,
-            YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(args->k), ARG_L(args->ldk), ARG_P(args->v),
-                           ARG_L(args->ldv), ARG_P(args->d_o), ARG_L(args->lddo), ARG_P(lse), ARG_P(delta),
-                           ARG_P(args->dq), ARG_L(args->lddq), ARG_I(s.T), ARG_I(s.Tp), HEAD_ARGS(s),
-                           ARG_I(s.D), ARG_F(args->scale), ARG_I(args->causal), ARG_I((int32_t)first),
-                           ARG_I((int32_t)heads), DROP_ARGS(drop, args))));
-        YOKE_TRY(yokei_gpu_launch(
-            stream, &program, "attention_dkv_team", groups * n, 1, 1,
-            YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(args->k), ARG_L(args->ldk), ARG_P(args->v),
-                           ARG_L(args->ldv), ARG_P(args->d_o), ARG_L(args->lddo), ARG_P(lse), ARG_P(delta),
-                           ARG_P(args->dk), ARG_L(args->lddk), ARG_P(args->dv), ARG_L(args->lddv), ARG_I(s.T),
-                           ARG_I(s.Tp), HEAD_ARGS(s), ARG_I(s.D), ARG_F(args->scale), ARG_I(args->causal),
-                           ARG_I((int32_t)pair), ARG_I((int32_t)first), ARG_I((int32_t)n),
-                           DROP_ARGS(drop, args))));
-    }
-    return YOKE_OK;
-}
-
-static yoke_status backward_mma(yoke_stream *stream, const struct yoke_attention_backward_args *args,
-                                const struct yokei_gpu_body *body)
+static yoke_status backward_grouped(yoke_stream *stream, const struct yoke_attention_backward_args *args,
+                                    const struct yokei_gpu_body *body)
 {
     const struct shape s = backward_shape(body, args);
-    const struct yokei_gpu_program program = mma_program(args->dtype, mma_for(args->D));
+    const struct grouped g = grouped_body(stream->device, body, args->dtype, args->D);
     void *scratch;
     YOKE_TRY(yokei_scratch(stream, YOKE_OP_attention_backward, sizeof(float) * (size_t)s.floats, &scratch));
     const struct yokei_dropout drop = yokei_dropout(args->p, args->key);
@@ -502,20 +469,20 @@ static yoke_status backward_mma(yoke_stream *stream, const struct yoke_attention
         const int64_t n = YOKE_MIN(s.piece, s.pairs - pair), first = first_head_of(&s, pair),
                       heads = first_head_of(&s, pair + n) - first;
         float *lse = scratch, *delta = lse + heads * s.Tp;
-        YOKE_TRY(yokei_gpu_launch(stream, &program, "attention_delta_mma", s.Tp / (MMA_WARPS * 4), heads, 1,
-                                  YOKEI_GPU_ARGS(ARG_P(args->o), ARG_L(args->ldo), ARG_P(args->d_o),
-                                                 ARG_L(args->lddo), ARG_P(args->lse), ARG_P(lse),
-                                                 ARG_P(delta), ARG_I(s.T), ARG_I(s.Tp), ARG_I(s.H),
-                                                 ARG_I(s.D), ARG_I((int32_t)first))));
         YOKE_TRY(yokei_gpu_launch(
-            stream, &program, "attention_dq_mma", mma_groups(s.T, heads), 1, 1,
+            stream, &g.program, g.delta, (s.Tp + g.delta_rows - 1) / g.delta_rows, heads, 1,
+            YOKEI_GPU_ARGS(ARG_P(args->o), ARG_L(args->ldo), ARG_P(args->d_o), ARG_L(args->lddo),
+                           ARG_P(args->lse), ARG_P(lse), ARG_P(delta), ARG_I(s.T), ARG_I(s.Tp), ARG_I(s.H),
+                           ARG_I(s.D), ARG_I((int32_t)first))));
+        YOKE_TRY(yokei_gpu_launch(
+            stream, &g.program, g.dq, groups_of(&g, s.T, heads), 1, 1,
             YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(args->k), ARG_L(args->ldk), ARG_P(args->v),
                            ARG_L(args->ldv), ARG_P(args->d_o), ARG_L(args->lddo), ARG_P(lse), ARG_P(delta),
                            ARG_P(args->dq), ARG_L(args->lddq), ARG_I(s.T), ARG_I(s.Tp), HEAD_ARGS(s),
                            ARG_I(s.D), ARG_F(args->scale), ARG_I(args->causal), ARG_I((int32_t)first),
                            ARG_I((int32_t)heads), DROP_ARGS(drop, args))));
         YOKE_TRY(yokei_gpu_launch(
-            stream, &program, "attention_dkv_mma", mma_groups(s.T, n), 1, 1,
+            stream, &g.program, g.dkv, groups_of(&g, s.T, n), 1, 1,
             YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(args->k), ARG_L(args->ldk), ARG_P(args->v),
                            ARG_L(args->ldv), ARG_P(args->d_o), ARG_L(args->lddo), ARG_P(lse), ARG_P(delta),
                            ARG_P(args->dk), ARG_L(args->lddk), ARG_P(args->dv), ARG_L(args->lddv), ARG_I(s.T),
@@ -531,8 +498,7 @@ static yoke_status gpu_attention_backward_run(yoke_stream *stream, const struct 
     const struct yoke_attention_backward_args *args = call->args;
     if (!args->B || !args->T || !args->H || !args->D) return YOKE_OK;
     const struct yokei_gpu_body *body = choose_attention(stream->device, call, args->dtype, args->D);
-    if (body->mma) return backward_mma(stream, args, body);
-    return body->tile ? backward_tile(stream, args, body) : backward_team(stream, args, body);
+    return body->tile ? backward_tile(stream, args, body) : backward_grouped(stream, args, body);
 }
 const struct yoke_op yokei_gpu_attention_backward = { .can = gpu_attention_backward_can,
                                                       .run = gpu_attention_backward_run };

@@ -173,12 +173,24 @@ static yoke_status plan_with_tail(const yoke_device *device, const struct yoke_g
     return YOKE_OK;
 }
 
+/* Whether the product has a tail, and the library has algorithms for both products. */
+static bool divides_rows(const yoke_device *device, const struct yoke_gemm_args *args, int variant,
+                         const char *detail, struct yokei_gpu_library_plan *plan)
+{
+    struct yoke_gemm_args rest, tail;
+    struct yokei_error saved;
+    if (!cut_tail(args, &rest, &tail)) return false;
+    yokei_error_save(&saved);
+    const bool divides = !plan_with_tail(device, &rest, &tail, variant, detail, plan);
+    yokei_error_restore(&saved);
+    return divides;
+}
+
 yoke_status yokei_gpu_library_plan(const yoke_device *device, const struct yoke_gemm_args *args, int variant,
                                    const char *detail, struct yokei_gpu_library_plan *plan_out)
 {
-    struct yoke_gemm_args rest, tail;
-    plan_out->has_tail = cut_tail(args, &rest, &tail);
-    if (plan_out->has_tail) return plan_with_tail(device, &rest, &tail, variant, detail, plan_out);
+    plan_out->has_tail = divides_rows(device, args, variant, detail, plan_out);
+    if (plan_out->has_tail) return YOKE_OK;
     if (adds_bias(device, args, variant, detail, plan_out)) return YOKE_OK;
     plan_out->division = divide_product(device, args, false, false);
     return plan_pieces(device, args, variant, detail, plan_out);
@@ -187,18 +199,15 @@ yoke_status yokei_gpu_library_plan(const yoke_device *device, const struct yoke_
 yoke_status yokei_gpu_library_scratch(const yoke_device *device, const struct yoke_gemm_args *args,
                                       int variant, const char *detail, size_t *scratch_bytes_out)
 {
-    struct yokei_gpu_library_plan direct = { .scratch_bytes = 0 },
+    struct yokei_gpu_library_plan other = { .scratch_bytes = 0 },
                                   plan = { .division = divide_product(device, args, false, false) };
-    struct yoke_gemm_args rest, tail;
-    if (cut_tail(args, &rest, &tail)) {
-        YOKE_TRY(plan_with_tail(device, &rest, &tail, variant, detail, &plan));
-        *scratch_bytes_out = plan.scratch_bytes;
-        return YOKE_OK;
-    }
-    if (!adds_bias(device, args, variant, detail, &direct)) direct.scratch_bytes = 0;
+    /* a product with a tail has no epilogue, so at most one of the two applies */
+    if (!divides_rows(device, args, variant, detail, &other)
+        && !adds_bias(device, args, variant, detail, &other))
+        other.scratch_bytes = 0;
     YOKE_TRY(plan_pieces(device, args, variant, detail, &plan));
     /* Addresses that are less aligned may need the other way, so there is room for both. */
-    *scratch_bytes_out = YOKE_MAX(plan.scratch_bytes, direct.scratch_bytes);
+    *scratch_bytes_out = YOKE_MAX(plan.scratch_bytes, other.scratch_bytes);
     return YOKE_OK;
 }
 

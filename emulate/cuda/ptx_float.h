@@ -3,25 +3,7 @@
 #ifndef EMULATE_CUDA_PTX_FLOAT_H
 #define EMULATE_CUDA_PTX_FLOAT_H
 
-#include <stdint.h>
-
-static inline float float_of(uint32_t bits)
-{
-    union {
-        uint32_t w;
-        float f;
-    } u = { bits };
-    return u.f;
-}
-
-static inline uint32_t bits_of(float x)
-{
-    union {
-        float f;
-        uint32_t w;
-    } u = { x };
-    return u.w;
-}
+#include "emulate/gpu/floats.h"
 
 static inline float canonical(float x) { return x != x ? float_of(0x7fffffff) : x; }
 

@@ -20,4 +20,4 @@ kernel_checks = emulate/gpu/check.h emulate/gpu/check_tags.h emulate/gpu/check_g
 
 # Products of matrices, for stand-ins of the vendors' libraries.
 noinst_LTLIBRARIES += libemulate-product.la
-libemulate_product_la_SOURCES = emulate/gpu/product.h emulate/gpu/product.c emulate/gpu/product_dot.c
+libemulate_product_la_SOURCES = emulate/gpu/product.h emulate/gpu/floats.h emulate/gpu/product.c emulate/gpu/product_dot.c

@@ -5,6 +5,7 @@
  * A NaN result of f32 arithmetic is the first operand that is a NaN, made quiet, or 0x7fc00000. The host
  * might keep another operand's bits.
  */
+#include "emulate/gpu/floats.h"
 #include "emulate/hip/gcn_run.h"
 
 #include <math.h>
@@ -12,24 +13,6 @@
 
 #define LEAST(a, b) ((a) < (b) ? (a) : (b))
 #define MOST(a, b) ((a) > (b) ? (a) : (b))
-
-static inline float float_of(uint32_t bits)
-{
-    union {
-        uint32_t w;
-        float f;
-    } u = { bits };
-    return u.f;
-}
-
-static inline uint32_t bits_of(float x)
-{
-    union {
-        float f;
-        uint32_t w;
-    } u = { x };
-    return u.w;
-}
 
 static inline double double_of(uint64_t bits)
 {

@@ -1,26 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Arithmetic of single lanes that no vector of the host has: approximations and the parts of a division. */
+#include "emulate/gpu/floats.h"
 #include "emulate/hip/gcn_run.h"
 
 #include <math.h>
-
-static float float_of(uint32_t bits)
-{
-    union {
-        uint32_t w;
-        float f;
-    } u = { bits };
-    return u.f;
-}
-
-static uint32_t bits_of(float x)
-{
-    union {
-        float f;
-        uint32_t w;
-    } u = { x };
-    return u.w;
-}
 
 static uint64_t mix(uint64_t x)
 {

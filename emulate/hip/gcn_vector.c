@@ -3,6 +3,7 @@
  * Vector instructions: operands become rows of lanes, a function of gcn_alu.c computes, and the result goes
  * to the lanes of EXEC.
  */
+#include "emulate/gpu/floats.h"
 #include "emulate/hip/gcn_run.h"
 
 #include <math.h>
@@ -210,24 +211,6 @@ static const uint32_t *exec_row(struct gcn_wave *w, kernel_lanes exec)
 static void write_row(uint32_t *to, const uint32_t *from, const uint32_t *mask)
 {
     GCN_EACH_LANE to[l] = (from[l] & mask[l]) | (to[l] & ~mask[l]);
-}
-
-static float float_of(uint32_t bits)
-{
-    union {
-        uint32_t w;
-        float f;
-    } u = { bits };
-    return u.f;
-}
-
-static uint32_t bits_of(float x)
-{
-    union {
-        float f;
-        uint32_t w;
-    } u = { x };
-    return u.w;
 }
 
 static void clamp_row(const struct gcn_instruction *I, uint32_t *to)

@@ -166,6 +166,7 @@ void yokei_step_facts_scan(yoke_dtype dtype, const void *values, int64_t n, floa
 static void scan_rows(yoke_dtype dtype, const void *values, int64_t first, int64_t n, int64_t columns,
                       int64_t ld, struct yokei_layer_facts *l)
 {
+    if (columns == ld) columns = ld = first + n; /* there is nothing between two rows */
     for (int64_t at = first; at < first + n;) {
         const int64_t column = at % ld, to_next = ld - column, end = YOKE_MIN(first + n, at + to_next);
         const int64_t some = YOKE_MIN(end - at, columns - column);
